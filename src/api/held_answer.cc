@@ -373,7 +373,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   Builder builder(known, written, parser, *context.tokenizer);
   if (wishes.thinking_budget && !builder.has_reasoning())
     return bad_field("thinking_token_budget",
-                     "is not available: this model's reasoning is not told apart (--reasoning-parser)");
+                     "is not available: this model's reasoning is not parsed (--reasoning-parser)");
   std::vector<GrammarSpec> grammars;
   for (const bool any : {false, true}) {
     if (any && !held_calls) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 
@@ -78,9 +79,8 @@ Status prepare_formats(json::value& value, const PatternChecks& patterns, std::v
   if (object == nullptr) return ok_status();
   if (json::value* schema = object->if_contains("json_schema")) {
     if (schema->is_string()) {
-      Result<json::value> parsed = parse_grammar_json(std::string_view(schema->as_string()));
-      if (!parsed) return parsed.error();
-      *schema = *std::move(parsed);
+      PAGODA_ASSIGN_OR_RETURN(json::value parsed, parse_grammar_json(std::string_view(schema->as_string())));
+      *schema = std::move(parsed);
     }
     const bool most = dropped != nullptr && object->contains(kMaxOfSchema);
     Result<json::value> prepared =
@@ -113,9 +113,8 @@ Result<json::value> parse_grammar_json(std::string_view text, std::size_t max_by
 }
 
 Result<std::string> choice_grammar(std::string_view choices) {
-  const Result<json::value> value = parse_grammar_json(choices);
-  if (!value) return value.error();
-  const json::array* list = value->if_array();
+  PAGODA_ASSIGN_OR_RETURN(const json::value value, parse_grammar_json(choices));
+  const json::array* list = value.if_array();
   if (list == nullptr || list->empty()) return invalid_argument("it must be a list of at least one string");
   if (list->size() > kMaxChoices)
     return invalid_argument(concat("it can have at most ", kMaxChoices, " choices"));
@@ -131,17 +130,15 @@ Result<std::string> choice_grammar(std::string_view choices) {
 
 Result<json::value> structural_format(std::string_view text, const PatternChecks& patterns,
                                       std::vector<std::string>* dropped) {
-  Result<json::value> value = parse_grammar_json(text, kMaxTagBytes);
-  if (!value) return value.error();
-  const json::object* tag = value->if_object();
+  PAGODA_ASSIGN_OR_RETURN(json::value value, parse_grammar_json(text, kMaxTagBytes));
+  const json::object* tag = value.if_object();
   if (tag == nullptr) return invalid_argument("a structural tag must be an object");
   json::value format;
   if (const json::value* given = tag->if_contains("format")) {
     format = *given;
   } else {
-    Result<json::value> newer = newer_form(*tag);
-    if (!newer) return newer.error();
-    format = *std::move(newer);
+    PAGODA_ASSIGN_OR_RETURN(json::value newer, newer_form(*tag));
+    format = std::move(newer);
   }
   PAGODA_RETURN_IF_ERROR(prepare_formats(format, patterns, dropped, 0));
   return format;
@@ -149,9 +146,8 @@ Result<json::value> structural_format(std::string_view text, const PatternChecks
 
 Result<std::string> prepare_structural_tag(std::string_view text, const PatternChecks& patterns,
                                            std::vector<std::string>* dropped) {
-  Result<json::value> format = structural_format(text, patterns, dropped);
-  if (!format) return format.error();
-  return json::serialize(json::value{{"type", "structural_tag"}, {"format", *std::move(format)}});
+  PAGODA_ASSIGN_OR_RETURN(json::value format, structural_format(text, patterns, dropped));
+  return json::serialize(json::value{{"type", "structural_tag"}, {"format", std::move(format)}});
 }
 
 bool is_lark(std::string_view grammar) { return grammar.find("::=") == std::string_view::npos; }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "base/assign_or_return.h"
 #include "constraint/schema_addresses.h"
 #include "constraint/schema_preparer.h"
 
@@ -93,9 +94,8 @@ Status SchemaPreparer::decided(std::string_view keyword, json::object& object, c
   if (keyword == "const" || keyword == "enum") {
     PAGODA_RETURN_IF_ERROR(enumerated(object, path));
   } else if (keyword == "$ref") {
-    Result<std::string> name = follow(object.at("$ref"), path);
-    if (!name) return name.error();
-    object = {{"$ref", concat("#/$defs/", *name)}};
+    PAGODA_ASSIGN_OR_RETURN(std::string name, follow(object.at("$ref"), path));
+    object = {{"$ref", concat("#/$defs/", name)}};
   } else {
     PAGODA_RETURN_IF_ERROR(alternatives(keyword, object, path, depth));
   }

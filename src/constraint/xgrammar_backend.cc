@@ -1,4 +1,5 @@
 // GrammarBackend on XGrammar: the only file that includes it. What it throws ends here.
+#include "base/assign_or_return.h"
 #include "constraint/grammar_backend.h"
 
 #ifndef PAGODA_XGRAMMAR
@@ -190,9 +191,7 @@ Status expand_json_strings(boost::json::value& part) {
   if (object == nullptr) return ok_status();
   const boost::json::value* type = object->if_contains("type");
   if (type != nullptr && *type == "json_string") {
-    Result<boost::json::value> expanded = json_string(*object);
-    if (!expanded) return expanded.error();
-    part = *std::move(expanded);
+    PAGODA_ASSIGN_OR_RETURN(part, json_string(*object));
     return ok_status();
   }
   for (auto& entry : *object)
@@ -201,10 +200,9 @@ Status expand_json_strings(boost::json::value& part) {
 }
 Result<std::string> with_json_strings(const std::string& tag) {
   if (tag.find("\"json_string\"") == std::string::npos) return tag;
-  Result<boost::json::value> parsed = parse_grammar_json(tag, kMaxTagBytes);
-  if (!parsed) return parsed.error();
-  PAGODA_RETURN_IF_ERROR(expand_json_strings(*parsed));
-  return boost::json::serialize(*parsed);
+  PAGODA_ASSIGN_OR_RETURN(boost::json::value parsed, parse_grammar_json(tag, kMaxTagBytes));
+  PAGODA_RETURN_IF_ERROR(expand_json_strings(parsed));
+  return boost::json::serialize(parsed);
 }
 
 Result<CompiledConstraint> without(std::vector<std::string> left_out, CompiledConstraint compiled) {
@@ -261,30 +259,27 @@ class XgrammarBackend final : public GrammarBackend {
       case GrammarSpec::Kind::json_object:
         return by_schema({{"type", "object"}, {"additionalProperties", true}});
       case GrammarSpec::Kind::json_schema: {
-        const Result<boost::json::value> schema = parse_grammar_json(spec.text);
-        if (!schema) return schema.error();
+        PAGODA_ASSIGN_OR_RETURN(const boost::json::value schema, parse_grammar_json(spec.text));
         std::vector<std::string> dropped;
         const Result<boost::json::value> prepared =
-            spec.most ? prepare_most(*schema, kPatterns, dropped) : prepare_schema(*schema, kPatterns);
+            spec.most ? prepare_most(schema, kPatterns, dropped) : prepare_schema(schema, kPatterns);
         if (!prepared) return prepared.error();
         return without(std::move(dropped), by_schema(*prepared));
       }
       case GrammarSpec::Kind::regex:
         return whole(compiler->regex(spec.text));
       case GrammarSpec::Kind::choice: {
-        const Result<std::string> grammar = choice_grammar(spec.text);
-        if (!grammar) return grammar.error();
-        return whole(compiler->ebnf(*grammar));
+        PAGODA_ASSIGN_OR_RETURN(const std::string grammar, choice_grammar(spec.text));
+        return whole(compiler->ebnf(grammar));
       }
       case GrammarSpec::Kind::grammar:
         return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
         std::vector<std::string> dropped;
-        const Result<std::string> tag = prepare_structural_tag(spec.text, kPatterns, &dropped);
-        if (!tag) return tag.error();
-        const Result<std::string> expanded = with_json_strings(*tag);
-        if (!expanded) return expanded.error();
-        return without(std::move(dropped), whole(compiler->structural_tag(*expanded)));
+        PAGODA_ASSIGN_OR_RETURN(const std::string tag,
+                                prepare_structural_tag(spec.text, kPatterns, &dropped));
+        PAGODA_ASSIGN_OR_RETURN(const std::string expanded, with_json_strings(tag));
+        return without(std::move(dropped), whole(compiler->structural_tag(expanded)));
       }
     }
     return internal_error("unknown kind of grammar");

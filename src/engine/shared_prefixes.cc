@@ -65,9 +65,8 @@ Status SharedPrefixes::add(const std::string& name, std::vector<TokenId> tokens,
   const KvManager& kv = *parts_.kv;
   const std::int64_t blocks = kv.geometry().pages_alone(std::ssize(request.prompt_token_ids));
   if (2 * (kv.sharing().num_pinned_blocks() + blocks) > kv.num_blocks()) {
-    return refuse("prompt",
-                  concat("The prefixes together would pin more than half of the KV cache, which has ",
-                         kv.num_blocks(), " blocks."));
+    return refuse("prompt", concat("The prefixes would pin more than half of the KV cache, which has ",
+                                   kv.num_blocks(), " blocks."));
   }
   observers_.tell(&StepObserver::on_add_prefix, name, std::span<const TokenId>(request.prompt_token_ids));
   intake_.start(std::move(request), std::move(sink), name);

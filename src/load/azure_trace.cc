@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/trace_forms.h"
 
@@ -73,14 +74,12 @@ class AzureTrace final : public Workload {
   Result<std::optional<WorkloadRequest>> next() override {
     if (!header_read_) {
       header_read_ = true;
-      const auto more = source_.next_line(line_, kMaxLineBytes);
-      if (!more) return more.error();
-      if (*more && line_ != "TIMESTAMP,ContextTokens,GeneratedTokens")
+      PAGODA_ASSIGN_OR_RETURN(const auto more, source_.next_line(line_, kMaxLineBytes));
+      if (more && line_ != "TIMESTAMP,ContextTokens,GeneratedTokens")
         return source_.error("the first line must be TIMESTAMP,ContextTokens,GeneratedTokens");
     }
-    const auto more = source_.next_line(line_, kMaxLineBytes);
-    if (!more) return more.error();
-    if (!*more) return std::optional<WorkloadRequest>();
+    PAGODA_ASSIGN_OR_RETURN(const auto more, source_.next_line(line_, kMaxLineBytes));
+    if (!more) return std::optional<WorkloadRequest>();
     auto request = read(line_);
     if (!request) return source_.error(request.error().message());
     return std::optional(std::move(*request));
@@ -94,15 +93,14 @@ class AzureTrace final : public Workload {
       return corrupt_data("must have three fields: TIMESTAMP,ContextTokens,GeneratedTokens");
     const std::optional<double> time = parse_time(line.substr(0, first));
     if (!time) return corrupt_data("TIMESTAMP: must look like 2023-11-16 18:15:46.6805900");
-    const auto prompt = tokens(line.substr(first + 1, second - first - 1), "ContextTokens");
-    if (!prompt) return prompt.error();
-    const auto output = tokens(line.substr(second + 1), "GeneratedTokens");
-    if (!output) return output.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto prompt,
+                            tokens(line.substr(first + 1, second - first - 1), "ContextTokens"));
+    PAGODA_ASSIGN_OR_RETURN(const auto output, tokens(line.substr(second + 1), "GeneratedTokens"));
     if (!start_) start_ = *time;
     WorkloadRequest request;
     request.arrival_s = *time - *start_;
-    request.prompt_tokens = *prompt;
-    request.output_tokens = *output;
+    request.prompt_tokens = prompt;
+    request.output_tokens = output;
     if (request.arrival_s < 0 || request.arrival_s > kMaxArrivalSeconds)
       return corrupt_data("TIMESTAMP: earlier than the first request, or over 30 years after it");
     if (const std::string wrong = arrivals_.next(request.arrival_s); !wrong.empty())

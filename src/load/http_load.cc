@@ -13,6 +13,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/http_exchange.h"
 
@@ -258,9 +259,8 @@ Result<LoadResult> run_load(Workload& workload, const LoadOptions& options) {
   const double cpu_before = process_cpu_s();
   try {
     asio::io_context context(1);
-    auto addresses = resolve(context, options.server);
-    if (!addresses) return addresses.error();
-    LoadRun run(context, workload, options, std::move(*addresses));
+    PAGODA_ASSIGN_OR_RETURN(auto addresses, resolve(context, options.server));
+    LoadRun run(context, workload, options, std::move(addresses));
     std::exception_ptr failure;
     asio::co_spawn(context, run.run(), [&](std::exception_ptr thrown) {
       failure = thrown;
@@ -280,8 +280,7 @@ Result<HttpAnswer> fetch(const LoadOptions& options, const std::string& path,
                          const std::optional<std::string>& body) {
   try {
     asio::io_context context(1);
-    auto addresses = resolve(context, options.server);
-    if (!addresses) return addresses.error();
+    PAGODA_ASSIGN_OR_RETURN(auto addresses, resolve(context, options.server));
     std::string message = request_head(options, path, body.has_value(), body ? body->size() : 0);
     if (body) message += *body;
     AnswerReader reader(SteadyClock().now(), AnswerReader::Texts::drop);
@@ -289,7 +288,7 @@ Result<HttpAnswer> fetch(const LoadOptions& options, const std::string& path,
     std::string failure;
     bool ended = false;
     const auto talk = [&]() -> asio::awaitable<void> {
-      failure = co_await exchange.connect(*addresses);
+      failure = co_await exchange.connect(addresses);
       if (failure.empty()) failure = co_await exchange.run(message, reader);
       ended = true;
     };

@@ -4,6 +4,7 @@
 #include <boost/json/value.hpp>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/trace_forms.h"
 
@@ -42,9 +43,8 @@ class JsonlTrace final : public Workload {
       : source_(std::move(source)), options_(options), form_(form) {}
 
   Result<std::optional<WorkloadRequest>> next() override {
-    const auto more = source_.next_line(line_, kMaxRecordBytes);
-    if (!more) return more.error();
-    if (!*more) return std::optional<WorkloadRequest>();
+    PAGODA_ASSIGN_OR_RETURN(const auto more, source_.next_line(line_, kMaxRecordBytes));
+    if (!more) return std::optional<WorkloadRequest>();
     const auto record = parse_record(line_);
     if (!record) return source_.error(record.error().message());
     auto request = form_ == TraceForm::mooncake ? read_mooncake(*record)
@@ -59,61 +59,51 @@ class JsonlTrace final : public Workload {
  private:
   Result<WorkloadRequest> read_own(const json::object& record) {
     WorkloadRequest request;
-    const auto prompt = token_field(record, "prompt_tokens");
-    if (!prompt) return prompt.error();
-    const auto output = token_field(record, "output_tokens");
-    if (!output) return output.error();
-    const auto arrival = number_field(record, "arrival_s", 0, kMaxArrivalSeconds);
-    if (!arrival) return arrival.error();
-    auto text = text_field(record, "prompt");
-    if (!text) return text.error();
-    auto ids = hash_ids(record, "prefix_hash_ids", *prompt);
-    if (!ids) return ids.error();
-    request.prompt_tokens = *prompt;
-    request.output_tokens = *output;
-    request.arrival_s = arrival->value_or(std::numeric_limits<double>::quiet_NaN());
+    PAGODA_ASSIGN_OR_RETURN(const auto prompt, token_field(record, "prompt_tokens"));
+    PAGODA_ASSIGN_OR_RETURN(const auto output, token_field(record, "output_tokens"));
+    PAGODA_ASSIGN_OR_RETURN(const auto arrival, number_field(record, "arrival_s", 0, kMaxArrivalSeconds));
+    PAGODA_ASSIGN_OR_RETURN(auto text, text_field(record, "prompt"));
+    PAGODA_ASSIGN_OR_RETURN(auto ids, hash_ids(record, "prefix_hash_ids", prompt));
+    request.prompt_tokens = prompt;
+    request.output_tokens = output;
+    request.arrival_s = arrival.value_or(std::numeric_limits<double>::quiet_NaN());
     // A known text says itself what is shared; ids beside text are only marks (WMT's k-shot files give one id
     // to a 25-token prefix).
-    if (*text)
-      request.prompt = std::move(**text);
+    if (text)
+      request.prompt = std::move(*text);
     else
-      request.prefix_hash_ids = std::move(*ids);
+      request.prefix_hash_ids = std::move(ids);
     return request;
   }
 
   Result<WorkloadRequest> read_custom(const json::object& record) {
     WorkloadRequest request;
-    auto text = text_field(record, "prompt");
-    if (!text) return text.error();
-    if (!*text || (*text)->empty()) return corrupt_data("prompt: missing or empty");
-    const auto output = whole_field(record, "output_tokens", 1, kMaxTraceTokens);
-    if (!output) return output.error();
-    if (!*output && options_.default_output_tokens < 1) return corrupt_data("output_tokens: missing");
-    const std::int64_t length = options_.count_tokens(**text);
+    PAGODA_ASSIGN_OR_RETURN(auto text, text_field(record, "prompt"));
+    if (!text || text->empty()) return corrupt_data("prompt: missing or empty");
+    PAGODA_ASSIGN_OR_RETURN(const auto output, whole_field(record, "output_tokens", 1, kMaxTraceTokens));
+    if (!output && options_.default_output_tokens < 1) return corrupt_data("output_tokens: missing");
+    const std::int64_t length = options_.count_tokens(*text);
     if (length < 1 || length > kMaxTraceTokens)
       return corrupt_data(concat("prompt: has ", length, " tokens, must have 1 to ", kMaxTraceTokens));
     request.prompt_tokens = static_cast<std::int32_t>(length);
-    request.output_tokens = static_cast<std::int32_t>(output->value_or(options_.default_output_tokens));
+    request.output_tokens = static_cast<std::int32_t>(output.value_or(options_.default_output_tokens));
     request.arrival_s = std::numeric_limits<double>::quiet_NaN();
-    request.prompt = std::move(**text);
+    request.prompt = std::move(*text);
     return request;
   }
 
   Result<WorkloadRequest> read_mooncake(const json::object& record) {
     WorkloadRequest request;
-    const auto time_ms = number_field(record, "timestamp", 0, kMaxArrivalSeconds * 1e3);
-    if (!time_ms) return time_ms.error();
-    if (!*time_ms) return corrupt_data("timestamp: missing");
-    const auto prompt = token_field(record, "input_length");
-    if (!prompt) return prompt.error();
-    const auto output = token_field(record, "output_length");
-    if (!output) return output.error();
-    auto ids = hash_ids(record, "hash_ids", *prompt);
-    if (!ids) return ids.error();
-    request.arrival_s = **time_ms * 1e-3;
-    request.prompt_tokens = *prompt;
-    request.output_tokens = *output;
-    request.prefix_hash_ids = std::move(*ids);
+    PAGODA_ASSIGN_OR_RETURN(const auto time_ms,
+                            number_field(record, "timestamp", 0, kMaxArrivalSeconds * 1e3));
+    if (!time_ms) return corrupt_data("timestamp: missing");
+    PAGODA_ASSIGN_OR_RETURN(const auto prompt, token_field(record, "input_length"));
+    PAGODA_ASSIGN_OR_RETURN(const auto output, token_field(record, "output_length"));
+    PAGODA_ASSIGN_OR_RETURN(auto ids, hash_ids(record, "hash_ids", prompt));
+    request.arrival_s = *time_ms * 1e-3;
+    request.prompt_tokens = prompt;
+    request.output_tokens = output;
+    request.prefix_hash_ids = std::move(ids);
     return request;
   }
 

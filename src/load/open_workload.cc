@@ -1,6 +1,7 @@
 // From a spec to a workload: a source of lengths or a trace, arrivals on top, then the decoding variant.
 #include <cmath>
 
+#include "base/assign_or_return.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "load/arrivals.h"
@@ -175,10 +176,9 @@ class TraceWorkload final : public Workload {
   Result<std::optional<WorkloadRequest>> next() override {
     if (spec_.num_requests && index_ >= *spec_.num_requests) return std::optional<WorkloadRequest>();
     for (;;) {
-      auto request = next_of_trace();
-      if (!request) return request.error();
-      if (!*request) return std::optional<WorkloadRequest>();
-      WorkloadRequest& given = **request;
+      PAGODA_ASSIGN_OR_RETURN(auto request, next_of_trace());
+      if (!request) return std::optional<WorkloadRequest>();
+      WorkloadRequest& given = *request;
       if (spec_.max_model_len > 0 &&
           std::int64_t{given.prompt_tokens} + given.output_tokens + spec_.prefix_tokens > spec_.max_model_len)
         continue;
@@ -210,9 +210,7 @@ class TraceWorkload final : public Workload {
       }
     }
     if (!spec_.repeat_trace || taken_in_turn_ == 0) return std::optional<WorkloadRequest>();
-    auto again = open_trace(spec_.trace_file, options_);
-    if (!again) return again.error();
-    trace_ = *std::move(again);
+    PAGODA_ASSIGN_OR_RETURN(trace_, open_trace(spec_.trace_file, options_));
     taken_in_turn_ = 0;
     ++turn_;
     return next_of_trace();
@@ -237,15 +235,13 @@ Result<std::unique_ptr<Workload>> open_workload(const WorkloadSpec& spec, const 
   options.form = spec.form;
   options.max_rounds = spec.rounds;
   options.max_history_tokens = spec.history_tokens;
-  auto reader = open_trace(spec.trace_file, options);
-  if (!reader) return reader.error();
-  return std::unique_ptr<Workload>(std::make_unique<TraceWorkload>(spec, options, std::move(*reader)));
+  PAGODA_ASSIGN_OR_RETURN(auto reader, open_trace(spec.trace_file, options));
+  return std::unique_ptr<Workload>(std::make_unique<TraceWorkload>(spec, options, std::move(reader)));
 }
 
 Result<std::unique_ptr<Workload>> open_workload(std::string_view text, const TraceOptions& trace) {
-  const auto spec = parse_workload_spec(text);
-  if (!spec) return spec.error();
-  return open_workload(*spec, trace);
+  PAGODA_ASSIGN_OR_RETURN(const auto spec, parse_workload_spec(text));
+  return open_workload(spec, trace);
 }
 
 }  // namespace pagoda

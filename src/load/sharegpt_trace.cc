@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/trace_forms.h"
 
@@ -27,9 +28,8 @@ class ShareGptTrace final : public Workload {
 
   Result<std::optional<WorkloadRequest>> next() override {
     while (ready_.empty()) {
-      const auto more = next_element();
-      if (!more) return more.error();
-      if (!*more) return std::optional<WorkloadRequest>();
+      PAGODA_ASSIGN_OR_RETURN(const auto more, next_element());
+      if (!more) return std::optional<WorkloadRequest>();
       if (const Status status = read_conversation(); !status.ok())
         return source_.error_at(element_line_, status.message());
       ++conversation_;
@@ -101,10 +101,9 @@ class ShareGptTrace final : public Workload {
   }
 
   Status read_conversation() {
-    const auto record = parse_record(element_);
-    if (!record) return record.error();
-    const json::value* turns = record->if_contains("conversations");
-    if (turns == nullptr) turns = record->if_contains("conversation");
+    PAGODA_ASSIGN_OR_RETURN(const auto record, parse_record(element_));
+    const json::value* turns = record.if_contains("conversations");
+    if (turns == nullptr) turns = record.if_contains("conversation");
     if (turns == nullptr || !turns->is_array()) return corrupt_data("conversations: must be an array");
     const json::array& array = turns->get_array();
     if (array.size() > kMaxTurns) return corrupt_data(concat("conversations: over ", kMaxTurns, " turns"));
@@ -118,14 +117,12 @@ class ShareGptTrace final : public Workload {
       // One round: vLLM's benchmark takes the first two turns whoever speaks; with rounds a person asks.
       if (options_.max_rounds > 1 && !from_user(who)) continue;
       PAGODA_RETURN_IF_ERROR(read_turn(array[i + 1], i + 1, who, answer));
-      const auto prompt = count(question);
-      if (!prompt) return prompt.error();
-      const auto output = count(answer);
-      if (!output) return output.error();
+      PAGODA_ASSIGN_OR_RETURN(const auto prompt, count(question));
+      PAGODA_ASSIGN_OR_RETURN(const auto output, count(answer));
       ++rounds;
-      add_round(history, history_text, question, *prompt, *output);
+      add_round(history, history_text, question, prompt, output);
       if (options_.max_rounds == 1) break;
-      history += *prompt + *output;
+      history += prompt + output;
       history_text += question + "\n" + answer + "\n";
       ++i;  // the answer is no question
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/trace_forms.h"
 
@@ -61,10 +62,9 @@ Result<std::optional<std::string>> text_field(const json::object& record, std::s
 }
 
 Result<std::int32_t> token_field(const json::object& record, std::string_view name) {
-  auto value = whole_field(record, name, 1, kMaxTraceTokens);
-  if (!value) return value.error();
-  if (!*value) return corrupt_data(concat(name, ": missing"));
-  return static_cast<std::int32_t>(**value);
+  PAGODA_ASSIGN_OR_RETURN(auto value, whole_field(record, name, 1, kMaxTraceTokens));
+  if (!value) return corrupt_data(concat(name, ": missing"));
+  return static_cast<std::int32_t>(*value);
 }
 
 std::string ArrivalCheck::next(double arrival_s) {

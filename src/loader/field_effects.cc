@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// Fields of relatives: whoever does not read one of these computes without it.
+// Fields of other families: a reader that skips one of these computes without it.
 constexpr std::string_view kComputing =
     "attention_multiplier attn_logit_softcapping clip_qkv embedding_multiplier final_logit_softcapping "
     "hidden_size_per_layer_input kv_lora_rank layer_types llama_4_scaling_beta logit_scale logits_scaling "

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/gguf_names.h"
 #include "loader/json_object.h"
@@ -117,15 +118,14 @@ Status override_as_config(GgufFile& file, std::string_view overrides) {
 
 Status override_rope(GgufFile& file, std::string_view rope) {
   if (rope.empty()) return ok_status();
-  Result<json::object> fields = parse_json_object(rope, "the scaling of the rotation");
-  if (!fields) return fields.error();
-  if (fields->contains("factor") && !fields->contains("rope_type")) {
+  PAGODA_ASSIGN_OR_RETURN(json::object fields, parse_json_object(rope, "the scaling of the rotation"));
+  if (fields.contains("factor") && !fields.contains("rope_type")) {
     const std::string* const architecture = file.string("general.architecture");
     const std::string* const type =
         architecture != nullptr ? file.string(*architecture + ".rope.scaling.type") : nullptr;
-    if (type == nullptr || *type != "yarn") (*fields)["rope_type"] = "linear";
+    if (type == nullptr || *type != "yarn") fields["rope_type"] = "linear";
   }
-  return override_as_config(file, json::serialize(json::object{{"rope_scaling", *std::move(fields)}}));
+  return override_as_config(file, json::serialize(json::object{{"rope_scaling", std::move(fields)}}));
 }
 
 }  // namespace pagoda

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/check.h"
 
 namespace pagoda {
@@ -166,10 +167,9 @@ Result<std::unique_ptr<GgufWriter>> GgufWriter::create(const std::string& path,
                                                        std::span<const GgufEntry> entries,
                                                        std::vector<GgufTensorEntry> tensors,
                                                        std::int64_t alignment) {
-  auto file = NewFile::create(path);
-  if (!file) return file.error();
-  PAGODA_RETURN_IF_ERROR((*file)->write(gguf_head(entries, tensors, alignment)));
-  return std::unique_ptr<GgufWriter>(new GgufWriter(*std::move(file), std::move(tensors), alignment));
+  PAGODA_ASSIGN_OR_RETURN(auto file, NewFile::create(path));
+  PAGODA_RETURN_IF_ERROR(file->write(gguf_head(entries, tensors, alignment)));
+  return std::unique_ptr<GgufWriter>(new GgufWriter(std::move(file), std::move(tensors), alignment));
 }
 
 Status GgufWriter::write(std::span<const std::byte> piece) {

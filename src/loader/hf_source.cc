@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/file_source.h"
@@ -75,18 +76,16 @@ struct Weights {
 };
 
 Status add_file(const std::string& path, Weights& weights) {
-  Result<SafetensorsFile> file = SafetensorsFile::open(path);
-  if (!file) return file.error();
-  weights.files.push_back(*std::move(file));
+  PAGODA_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  weights.files.push_back(std::move(file));
   return ok_status();
 }
 
 Status open_shards(const ModelFiles& files, Weights& weights) {
-  const auto index = read_safetensors_index(files.index);
-  if (!index) return index.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto index, read_safetensors_index(files.index));
   std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
   std::map<std::string_view, std::map<std::string_view, const FileTensor*>> listed;
-  for (const auto& [name, shard] : *index) {
+  for (const auto& [name, shard] : index) {
     const auto [entry, is_new] = opened.emplace(shard, weights.files.size());
     if (is_new) {
       PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
@@ -139,27 +138,24 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
 
 Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path) {
   constexpr std::size_t kMaxIndexBytes = std::size_t{128} << 20;  // a mixture's has 200,000 tensors and more
-  const Result<std::string> text = read_text_file(path, kMaxIndexBytes);
-  if (!text) return text.error();
-  auto index = parse_safetensors_index(*text);
+  PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxIndexBytes));
+  auto index = parse_safetensors_index(text);
   if (!index) return index.error().annotate(printable(path));
   return index;
 }
 
 Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored) {
-  const Result<Quantization> how = quantization_by_tensors(said, stored);
-  if (!how) return how.error();
-  Result<std::unique_ptr<QuantizedTensors>> quantized = QuantizedTensors::find(*how, stored);
-  if (!quantized) return quantized.error();
-  ReadableTensors out{.quantized = *std::move(quantized), .tensors = {}, .bytes_by_type = {}};
+  PAGODA_ASSIGN_OR_RETURN(const Quantization how, quantization_by_tensors(said, stored));
+  PAGODA_ASSIGN_OR_RETURN(std::unique_ptr<QuantizedTensors> quantized, QuantizedTensors::find(how, stored));
+  ReadableTensors out{.quantized = std::move(quantized), .tensors = {}, .bytes_by_type = {}};
   out.tensors = out.quantized->tensors();
   for (const auto& [name, tensor] : stored) {
     if (out.quantized->parts().contains(name)) {
-      out.bytes_by_type[how->text()] += tensor.bytes;
+      out.bytes_by_type[how.text()] += tensor.bytes;
       continue;
     }
     if (const Status supported = check_supported(tensor); !supported.ok())
-      return how->method == QuantizationMethod::none
+      return how.method == QuantizationMethod::none
                  ? supported
                  : corrupt_data(concat("tensor '", printable(name), "' of dtype ", tensor.type,
                                        " belongs to a quantised weight that is not there"));
@@ -174,17 +170,14 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
 Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
                                                        std::string_view rope, bool quantize_activations) {
   const std::string config_path = in_folder(files.path, "config.json");
-  const Result<std::string> config_text = read_text_file(config_path, kMaxConfigBytes);
-  if (!config_text) return config_text.error();
-  const Result<std::string> overridden = with_overrides(*config_text, overrides);
+  PAGODA_ASSIGN_OR_RETURN(const std::string config_text, read_text_file(config_path, kMaxConfigBytes));
+  const Result<std::string> overridden = with_overrides(config_text, overrides);
   if (!overridden) return overridden.error().annotate("--hf-overrides");
-  const Result<std::string> turned = with_rope(*overridden, rope_theta_of(overrides));
-  if (!turned) return turned.error();
-  Result<std::string> config = with_rope(*turned, rope);
-  if (!config) return config.error();
+  PAGODA_ASSIGN_OR_RETURN(const std::string turned, with_rope(*overridden, rope_theta_of(overrides)));
+  PAGODA_ASSIGN_OR_RETURN(std::string config, with_rope(turned, rope));
 
   Weights weights;
-  Result<Quantization> said = read_quantization_files(*config, [&](std::string_view name) {
+  Result<Quantization> said = read_quantization_files(config, [&](std::string_view name) {
     return optional_text_file(in_folder(files.path, name), kMaxConfigBytes);
   });
   if (!said) return said.error().annotate(printable(files.path));
@@ -195,7 +188,7 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
       HuggingFaceSource::Parts{.path = files.path,
                                .name = files.name,
                                .overrides = concat(overrides, rope),
-                               .config = *std::move(config),
+                               .config = std::move(config),
                                .files = std::move(weights.files),
                                .readable = *std::move(readable),
                                .quantize_activations = quantize_activations}));

@@ -101,11 +101,12 @@ bool Hyperparameters::written(std::string_view name) const {
   return object_->contains(gguf_ != nullptr ? gguf_name(name) : name);
 }
 
-std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::int32_t> otherwise) const {
+std::int32_t Hyperparameters::integer(std::string_view name,
+                                      std::optional<std::int32_t> default_value) const {
   const json::value* value = value_of(name);
   if (value == nullptr) {
-    if (!otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
-    return otherwise.value_or(0);
+    if (!default_value) fail(corrupt_data(concat(full_name(name), " is missing")));
+    return default_value.value_or(0);
   }
   // GGUF has lists of what all layers have alike.
   if (const json::array* list = value->if_array(); gguf_ != nullptr && list != nullptr && !list->empty()) {
@@ -115,16 +116,16 @@ std::int32_t Hyperparameters::integer(std::string_view name, std::optional<std::
   }
   const std::optional<std::int32_t> number = to_int32(*value);
   if (!number) fail(name, "an integer");
-  return number.value_or(otherwise.value_or(0));
+  return number.value_or(default_value.value_or(0));
 }
 
-float Hyperparameters::number(std::string_view name, std::optional<float> otherwise) const {
+float Hyperparameters::number(std::string_view name, std::optional<float> default_value) const {
   const json::value* value = value_of(name);
-  if (value == nullptr && !otherwise) fail(corrupt_data(concat(full_name(name), " is missing")));
-  if (value == nullptr) return otherwise.value_or(1.0f);
+  if (value == nullptr && !default_value) fail(corrupt_data(concat(full_name(name), " is missing")));
+  if (value == nullptr) return default_value.value_or(1.0f);
   if (value->is_number()) return static_cast<float>(value->to_number<double>());
   fail(name, "a number");
-  return otherwise.value_or(1.0f);
+  return default_value.value_or(1.0f);
 }
 
 std::int32_t Hyperparameters::nullable_integer(std::string_view name, std::int32_t none) const {
@@ -135,20 +136,20 @@ float Hyperparameters::nullable_number(std::string_view name, float none) const 
   return is_null(name) ? none : number(name, none);
 }
 
-bool Hyperparameters::boolean(std::string_view name, bool otherwise) const {
+bool Hyperparameters::boolean(std::string_view name, bool default_value) const {
   const json::value* value = value_of(name);
-  if (value == nullptr) return otherwise;
+  if (value == nullptr) return default_value;
   if (value->is_bool()) return value->get_bool();
   fail(name, "true or false");
-  return otherwise;
+  return default_value;
 }
 
-std::string Hyperparameters::string(std::string_view name, std::string_view otherwise) const {
+std::string Hyperparameters::string(std::string_view name, std::string_view default_value) const {
   const json::value* value = value_of(name);
-  if (value == nullptr) return std::string(otherwise);
+  if (value == nullptr) return std::string(default_value);
   if (value->is_string()) return std::string(value->get_string());
   fail(name, "a string");
-  return std::string(otherwise);
+  return std::string(default_value);
 }
 
 const json::object* Hyperparameters::object(std::string_view name) const {
@@ -213,11 +214,11 @@ std::vector<bool> Hyperparameters::booleans(std::string_view name) const {
 }
 
 std::vector<std::int32_t> Hyperparameters::of_layers(std::string_view name, std::int32_t count,
-                                                     std::optional<std::int32_t> otherwise) const {
+                                                     std::optional<std::int32_t> default_value) const {
   std::vector<std::int32_t> out;
   const json::array* const all = list(name);
   if (all == nullptr || all->empty() || !all->front().is_number()) {
-    out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name, otherwise));
+    out.assign(static_cast<std::size_t>(std::clamp(count, 0, 4096)), integer(name, default_value));
     return out;
   }
   for (const json::value& each : *all) {

@@ -1,13 +1,11 @@
 #pragma once
-// Hyperparameters: one typed view over what a file says of its model, config.json or GGUF metadata. Fields
-// have Hugging Face's names; what GGUF calls them stands in one table (hyperparameters.cc), and fields that
-// GGUF alone has go by its own names. Not what a field means to a family: that is the family's file
-// (models/families/).
+// Hyperparameters: one typed view of config.json or GGUF metadata. Fields have Hugging Face's names;
+// gguf_names.h maps them to GGUF's, and fields that only GGUF has keep its names. What a field means to a
+// family is in the family's file (models/families/).
 //
-// The first wrong type is kept as status(), and reads after it give defaults, so that a reader checks once at
-// the end. Null counts as absent. refuse_unread() then says what became of the fields that nobody asked for.
-// Fields that a file leaves out have the values of use_defaults(), for all reads of one value but find().
-// More than 25 public methods: one a type and shape of value. Threads: none.
+// The first error is kept as status(), and later reads return defaults, so a reader checks once at the end.
+// Null counts as absent. Absent fields have the values of use_defaults(), except for find(). refuse_unread()
+// then reports the fields that were not read. Threads: none.
 #include <boost/json.hpp>
 #include <cstdint>
 #include <optional>
@@ -26,13 +24,13 @@ namespace json = boost::json;
 // A value for a message; json::serialize would write 0.5 as 5E-1.
 std::string show(const json::value& value);
 
-// GGUF's name for a field of config.json, behind the architecture's; the field's own where they are the same.
+// GGUF's name for a field of config.json, after the architecture's; the field itself if it has no other.
 std::string_view gguf_name(std::string_view field);
 
 class Hyperparameters {
  public:
-  // `object`, which must outlive the view, is config.json or an object inside; in errors `before` stands
-  // before the name of a field, and a quotation mark behind it.
+  // `object`, which must outlive the view, is config.json or an object in it. In errors a field's name is
+  // preceded by `before` and followed by a quotation mark.
   Hyperparameters(const json::object& object, Status& status, std::string_view before = "config.json: '");
   // Views the metadata of `file`, which must outlive the view, under the name of its architecture.
   Hyperparameters(const GgufFile& file, Status& status);
@@ -42,46 +40,46 @@ class Hyperparameters {
   const GgufFile* gguf() const { return gguf_; }  // null: the file is config.json
   const json::object& object() const { return *object_; }
 
-  // A config.json with the values of fields that the file leaves out; it must outlive the view.
+  // A config.json with the values of absent fields; it must outlive the view.
   void use_defaults(const json::object& defaults) { defaults_ = &defaults; }
-  const json::value* default_of(
-      std::string_view name) const;  // which may be null itself; null: there is none
+  // nullptr: there is no default; the default itself may be JSON's null.
+  const json::value* default_of(std::string_view name) const;
 
-  // Null: absent, or null in the file. `written` is true of null, too.
+  // nullptr: the field is absent or null. written() is true of a null field.
   const json::value* find(std::string_view name) const;
   bool written(std::string_view name) const;
 
-  // `otherwise` is for fields that neither the file nor the defaults have; a file that must have such a one
-  // is corrupt without.
-  std::int32_t integer(std::string_view name, std::optional<std::int32_t> otherwise = std::nullopt) const;
-  float number(std::string_view name, std::optional<float> otherwise = std::nullopt) const;
-  // The same of a field that may be null in a file, and then is `none`.
+  // `default_value` applies if neither the file nor the defaults have the field; without it the file is then
+  // corrupt.
+  std::int32_t integer(std::string_view name, std::optional<std::int32_t> default_value = std::nullopt) const;
+  float number(std::string_view name, std::optional<float> default_value = std::nullopt) const;
+  // Likewise; a field that is null in the file is `none`.
   std::int32_t nullable_integer(std::string_view name, std::int32_t none) const;
   float nullable_number(std::string_view name, float none) const;
-  bool boolean(std::string_view name, bool otherwise) const;
-  std::string string(std::string_view name, std::string_view otherwise) const;
+  bool boolean(std::string_view name, bool default_value) const;
+  std::string string(std::string_view name, std::string_view default_value) const;
   const json::object* object(std::string_view name) const;
-  const json::array* list(std::string_view name) const;  // null: the field is absent, or something else
+  const json::array* list(std::string_view name) const;             // null: absent, or not a list
   std::vector<std::int32_t> integers(std::string_view name) const;  // one or a list, each once
-  std::vector<float> numbers(std::string_view name) const;  // empty and failed where it is no list of them
+  std::vector<float> numbers(std::string_view name) const;  // empty, and an error, if it is not such a list
   std::vector<bool> flags(std::string_view name, std::int32_t count) const;  // a list of `count`, each 0 or 1
-  std::vector<bool> booleans(std::string_view name) const;  // a list of them; empty where it is none
-  // A number for each of `count` layers: a list, or one for all. Empty and failed where it is neither.
+  std::vector<bool> booleans(std::string_view name) const;  // a list of them; empty if it is not a list
+  // A number for each of `count` layers: a list, or one for all. Empty, and an error, if it is neither.
   std::vector<std::int32_t> of_layers(std::string_view name, std::int32_t count,
-                                      std::optional<std::int32_t> otherwise = std::nullopt) const;
+                                      std::optional<std::int32_t> default_value = std::nullopt) const;
 
-  // Fields that change nothing, whatever they say; `names` are separated by spaces.
+  // Marks fields as read that have no effect; `names` are separated by spaces.
   void without_effect(std::string_view names) const;
   // Refuses the field unless it is absent, null or `harmless`.
   void only(std::string_view name, const json::value& harmless) const;
 
-  // Tensors of a GGUF file, which say what its metadata leave out; none of config.json.
+  // Tensors of a GGUF file, whose presence replaces missing metadata; empty with config.json.
   std::set<std::string_view> tensor_names() const;  // valid as long as the file
   bool has_tensor(std::string_view name) const;
 
-  // Call it behind the family's reader. Of the fields that nobody asked for, those that change the result are
-  // refused by name, many are known to change nothing, and the others come back. `where`: of an object
-  // inside, "rope_scaling.".
+  // Call it after the family's reader. Refuses, by name, unread fields that change the result; skips those
+  // known to change nothing; returns the others. `where`: prefix of an object inside, such as
+  // "rope_scaling.".
   std::vector<std::string> refuse_unread(std::string_view where = "") const;
 
   void fail(std::string_view name, std::string_view expected) const;  // "must be ..."

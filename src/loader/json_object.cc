@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// Python writes numbers that JSON has not; between quotes, whoever reads the field can say what it makes of
+// Python writes numbers that JSON does not have; in quotes, the field's reader can decide about
 // them.
 std::string quoted_infinities(std::string_view text) {
   constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};

@@ -1,5 +1,6 @@
 #include "loader/json_overrides.h"
 
+#include "base/assign_or_return.h"
 #include "loader/json_object.h"
 
 namespace pagoda {
@@ -26,22 +27,19 @@ Result<std::string> with_overrides(std::string_view text, std::string_view overr
   if (overrides.empty()) return std::string(text);
   const Result<json::object> more = parse_json_object(overrides, "what is given instead");
   if (!more) return invalid_argument(more.error().message());
-  Result<json::object> whole = parse_json_object(text, "the file that is overridden");
-  if (!whole) return whole.error();
-  merge(*whole, *more);
-  return json::serialize(*whole);
+  PAGODA_ASSIGN_OR_RETURN(json::object whole, parse_json_object(text, "the file that is overridden"));
+  merge(whole, *more);
+  return json::serialize(whole);
 }
 
 Result<std::string> with_rope(std::string_view text, std::string_view rope) {
   if (rope.empty()) return std::string(text);
-  const Result<json::object> fields = parse_json_object(rope, "the scaling of the rotation");
-  if (!fields) return fields.error();
-  Result<json::object> whole = parse_json_object(text, "config.json");
-  if (!whole) return whole.error();
-  json::object* const inner = language_part(*whole);
-  json::object& config = inner != nullptr ? *inner : *whole;
+  PAGODA_ASSIGN_OR_RETURN(const json::object fields, parse_json_object(rope, "the scaling of the rotation"));
+  PAGODA_ASSIGN_OR_RETURN(json::object whole, parse_json_object(text, "config.json"));
+  json::object* const inner = language_part(whole);
+  json::object& config = inner != nullptr ? *inner : whole;
   // Before the pointers below: a new entry moves the others.
-  if (const json::value* const theta = fields->if_contains("rope_theta")) config["rope_theta"] = *theta;
+  if (const json::value* const theta = fields.if_contains("rope_theta")) config["rope_theta"] = *theta;
   const auto object = [](json::object& from, std::string_view name) -> json::object* {
     json::value* const value = from.if_contains(name);
     return value != nullptr && value->is_object() && !value->get_object().empty() ? &value->get_object()
@@ -51,16 +49,15 @@ Result<std::string> with_rope(std::string_view text, std::string_view rope) {
   if (target == nullptr) target = object(config, "rope_parameters");
   if (target != nullptr)
     if (json::object* const full = object(*target, "full_attention")) target = full;
-  if (target == nullptr && fields->size() == 1 && fields->contains("rope_theta"))
-    return json::serialize(*whole);
+  if (target == nullptr && fields.size() == 1 && fields.contains("rope_theta")) return json::serialize(whole);
   if (target == nullptr) target = &(config["rope_scaling"] = json::object()).get_object();
-  merge(*target, *fields);
-  if (fields->contains("factor") && !fields->contains("rope_type")) {
+  merge(*target, fields);
+  if (fields.contains("factor") && !fields.contains("rope_type")) {
     const json::value* const type =
         target->contains("rope_type") ? target->if_contains("rope_type") : target->if_contains("type");
     if (type == nullptr || *type != "yarn") (*target)["rope_type"] = "linear";
   }
-  return json::serialize(*whole);
+  return json::serialize(whole);
 }
 
 std::string rope_theta_of(std::string_view overrides) {

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/printable.h"
@@ -66,16 +67,15 @@ void on_sigbus(int) {
 }  // namespace
 
 Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
-  Result<OpenFile> file = open_regular(path);
-  if (!file) return file.error();
+  PAGODA_ASSIGN_OR_RETURN(OpenFile file, open_regular(path));
   std::shared_ptr<MappedFile> mapped(new MappedFile);
   mapped->path_ = path;
-  mapped->stamp_ = stamp_of(file->info);
-  if (file->size > 0) {
-    void* address = ::mmap(nullptr, file->size, PROT_READ, MAP_PRIVATE, file->descriptor, 0);
+  mapped->stamp_ = stamp_of(file.info);
+  if (file.size > 0) {
+    void* address = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.descriptor, 0);
     if (address == MAP_FAILED) return file_error(path, errno);
     mapped->data_ = static_cast<const std::byte*>(address);
-    mapped->size_ = file->size;
+    mapped->size_ = file.size;
   }
   return mapped;
 }
@@ -141,16 +141,15 @@ MappedFile::~MappedFile() {
 }
 
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes) {
-  Result<OpenFile> file = open_regular(path);
-  if (!file) return file.error();
-  if (file->size > max_bytes) {
+  PAGODA_ASSIGN_OR_RETURN(OpenFile file, open_regular(path));
+  if (file.size > max_bytes) {
     return corrupt_data(
-        concat("'", printable(path), "' has ", file->size, " bytes; at most ", max_bytes, " are expected"));
+        concat("'", printable(path), "' has ", file.size, " bytes; at most ", max_bytes, " are expected"));
   }
-  std::string text(file->size, '\0');
+  std::string text(file.size, '\0');
   std::size_t have = 0;
   while (have < text.size()) {
-    const ssize_t got = ::read(file->descriptor, text.data() + have, text.size() - have);
+    const ssize_t got = ::read(file.descriptor, text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_error(path, errno);
     if (got == 0) break;  // cut short since fstat

@@ -1,10 +1,12 @@
 #include "loader/model_files.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/gguf.h"
 #include "loader/hub_cache.h"
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr std::size_t kMaxFolderEntries = 10'000;
 
-// `word` in small letters.
+// `word` is lower case.
 bool is_gguf_named(std::string_view name, std::string_view word) {
   const auto same = [](char a, char b) { return (a | 0x20) == b; };
   return name.ends_with(".gguf") && !std::ranges::search(name, word, same).empty();
@@ -29,11 +31,9 @@ bool is_gguf_named(std::string_view name, std::string_view word) {
 
 // Formats that run code when read (pickle) or that other engines keep to themselves.
 bool foreign_weights(std::string_view extension) {
-  for (const std::string_view each :
-       {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".onnx"}) {
-    if (extension == each) return true;
-  }
-  return false;
+  constexpr auto kForeign = std::to_array<std::string_view>(
+      {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".onnx"});
+  return std::ranges::find(kForeign, extension) != kForeign.end();
 }
 
 Status refuse_foreign(const std::string& path) {
@@ -43,7 +43,7 @@ Status refuse_foreign(const std::string& path) {
              "pickled weights with transformers' save_pretrained)"));
 }
 
-// "MODEL-imatrix.gguf": what a quantiser measured, which stands beside the models.
+// "MODEL-imatrix.gguf": a quantiser's measurements, stored beside the models.
 bool is_importance_matrix(const std::string& path) {
   if (!is_gguf_named(fs::path(path).filename().string(), "imatrix")) return false;
   const Result<GgufFile> file = GgufFile::open(path);
@@ -129,6 +129,58 @@ Status check_all_shards(const std::string& folder, const std::vector<std::string
   return ok_status();
 }
 
+// The names in a folder that may be weights.
+struct FolderEntries {
+  std::string shown;                           // for messages
+  std::vector<std::string> gguf, safetensors;  // sorted
+  std::vector<std::string> projectors, foreign;
+};
+
+Result<FolderEntries> list_folder(const std::string& folder) {
+  FolderEntries out;
+  out.shown = concat("folder '", printable(folder), "'");
+  std::error_code error;
+  std::size_t count = 0;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (++count > kMaxFolderEntries) return invalid_argument(concat(out.shown, " has too many entries"));
+    const std::string extension = entry->path().extension().string();
+    std::string name = entry->path().filename().string();
+    if (extension == ".gguf")
+      (is_projector_name(name) ? out.projectors : out.gguf).push_back(std::move(name));
+    else if (extension == ".safetensors")
+      out.safetensors.push_back(std::move(name));
+    else if (foreign_weights(extension))
+      out.foreign.push_back(std::move(name));
+  }
+  if (error) return invalid_argument(concat("cannot read ", out.shown, ": ", error.message()));
+  std::ranges::sort(out.gguf);
+  std::ranges::sort(out.safetensors);
+  return out;
+}
+
+// The weights beside a config.json: model.safetensors, an index, or all .safetensors files, as vLLM takes
+// them. Without any, neither `index` nor `weights` is set.
+Result<ModelFiles> safetensors_of(const std::string& folder, std::vector<std::string> names) {
+  const auto full = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
+  ModelFiles files;
+  files.path = folder;
+  files.name = base_name(folder);
+  if (exists(full("model.safetensors"))) {
+    files.weights = {full("model.safetensors")};
+  } else if (exists(full(kIndexName))) {
+    files.index = full(kIndexName);
+  } else {
+    // Mistral's own form and adapters are other things.
+    if (names.size() > 1)
+      std::erase_if(names, [](const std::string& name) {
+        return name.starts_with("consolidated") || name.starts_with("adapter");
+      });
+    PAGODA_RETURN_IF_ERROR(check_all_shards(folder, names));
+    for (const std::string& name : names) files.weights.push_back(full(name));
+  }
+  return files;
+}
+
 }  // namespace
 
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count) {
@@ -163,79 +215,39 @@ bool plain_file_name(std::string_view name) {
 }
 
 Result<ModelFiles> model_files_in_folder(const std::string& folder) {
-  const std::string shown = concat("folder '", printable(folder), "'");
-  std::vector<std::string> gguf, projectors, safetensors, foreign;
-  std::error_code error;
-  std::size_t count = 0;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (++count > kMaxFolderEntries) return invalid_argument(concat(shown, " has too many entries"));
-    const std::string extension = entry->path().extension().string();
-    std::string name = entry->path().filename().string();
-    if (extension == ".gguf")
-      (is_projector_name(name) ? projectors : gguf).push_back(std::move(name));
-    else if (extension == ".safetensors")
-      safetensors.push_back(std::move(name));
-    else if (foreign_weights(extension))
-      foreign.push_back(std::move(name));
-  }
-  if (error) return invalid_argument(concat("cannot read ", shown, ": ", error.message()));
-  std::sort(gguf.begin(), gguf.end());
-  std::sort(safetensors.begin(), safetensors.end());
-
-  ModelFiles files;
-  files.path = folder;
-  files.name = base_name(folder);
+  PAGODA_ASSIGN_OR_RETURN(FolderEntries entries, list_folder(folder));
+  const std::string& shown = entries.shown;
   const auto full = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
-  if (exists(full("config.json"))) {
-    if (exists(full("model.safetensors"))) {
-      files.weights = {full("model.safetensors")};
-      return files;
-    }
-    if (exists(full(kIndexName))) {
-      files.index = full(kIndexName);
-      return files;
-    }
-    // All there are, as vLLM takes them. Mistral's own form and adapters are other things.
-    std::erase_if(safetensors, [&](const std::string& name) {
-      return safetensors.size() > 1 && (name.starts_with("consolidated") || name.starts_with("adapter"));
-    });
-    if (!safetensors.empty()) {
-      PAGODA_RETURN_IF_ERROR(check_all_shards(folder, safetensors));
-      for (const std::string& name : safetensors) files.weights.push_back(full(name));
-      return files;
-    }
+  const bool configured = exists(full("config.json"));
+  if (configured) {
+    PAGODA_ASSIGN_OR_RETURN(ModelFiles files, safetensors_of(folder, entries.safetensors));
+    if (!files.index.empty() || !files.weights.empty()) return files;
   }
+  std::vector<std::string>& gguf = entries.gguf;
   if (gguf.size() > 1)
     std::erase_if(gguf, [&](const std::string& name) { return is_importance_matrix(full(name)); });
-  if (gguf.empty() && !projectors.empty())
-    return not_found(concat(shown, " holds only the vision part of a model: ", join(projectors)));
-  if (gguf.size() == 1) return from_file(full(gguf.front()));
-  // The parts of one model; sorted, the first comes first.
-  if (const auto parts = gguf.empty() ? std::vector<std::string>()
-                                      : gguf_part_paths(gguf.front(), static_cast<std::int64_t>(gguf.size()));
-      parts == gguf && gguf.size() > 1)
+  // One file, or the parts of one model; sorted, the first comes first.
+  if (!gguf.empty() && (gguf.size() == 1 || gguf_part_paths(gguf.front(), std::ssize(gguf)) == gguf))
     return from_file(full(gguf.front()));
-  if (gguf.size() > 1) {
+  if (!gguf.empty())
     return invalid_argument(concat(shown, " has several .gguf files; name one of: ", join(gguf)));
-  }
+  if (!entries.projectors.empty())
+    return not_found(concat(shown, " holds only the vision part of a model: ", join(entries.projectors)));
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
-  if (!safetensors.empty()) return not_found(concat(shown, " has no config.json"));
-  if (!foreign.empty()) {
+  if (!configured && !entries.safetensors.empty()) return not_found(concat(shown, " has no config.json"));
+  if (!entries.foreign.empty()) {
     // A method that is not supported is not supported in other files either.
     const std::string config = optional_text_file(full("config.json")).value_or("{}");
     const auto how = read_quantization_files(config, [](std::string_view) { return std::nullopt; });
     if (!how && how.error().code() == StatusCode::unimplemented) return how.error().annotate(shown);
-    std::sort(foreign.begin(), foreign.end());
-    return refuse_foreign(full(foreign.front()));
+    return refuse_foreign(full(std::ranges::min(entries.foreign)));
   }
-  if (exists(full("config.json")))
-    return not_found(
-        concat(shown,
-               " has config.json but no weights (model.safetensors or its index): the download is "
-               "incomplete"));
-  return not_found(concat(shown,
-                          " holds no model; expected config.json with "
-                          "model.safetensors, or one .gguf file"));
+  if (configured)
+    return not_found(concat(shown,
+                            " has config.json but no weights (model.safetensors or its index): the "
+                            "download is incomplete"));
+  return not_found(
+      concat(shown, " holds no model; expected config.json with model.safetensors, or one .gguf file"));
 }
 
 Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hub) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/file_source.h"
 #include "loader/gguf_overrides.h"
@@ -36,7 +37,7 @@ class GgufSource final : public FileSource {
   std::string name_;  // errors of the file begin with it
 };
 
-// Opens the parts behind the first of a split model, whose tensors become the whole's, too.
+// Opens the other parts of a split model and adds their tensors.
 Status add_parts(const std::string& path, std::int64_t count, GgufFile& whole,
                  std::vector<TensorFile>& parts) {
   const std::vector<std::string> paths = gguf_part_paths(path, count);
@@ -63,38 +64,36 @@ Status add_parts(const std::string& path, std::int64_t count, GgufFile& whole,
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf(const ModelFiles& files, const ModelOverrides& overrides) {
-  Result<GgufFile> file = GgufFile::open(files.path);
-  if (!file) return file.error();
-  std::vector<TensorFile> parts = {*file};
-  if (const std::int64_t count = file->integer("split.count").value_or(0); count > 1)
-    PAGODA_RETURN_IF_ERROR(add_parts(files.path, count, *file, parts));
-  if (const Status status = override_as_config(*file, overrides.config); !status.ok())
+  PAGODA_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(files.path));
+  std::vector<TensorFile> parts = {file};
+  if (const std::int64_t count = file.integer("split.count").value_or(0); count > 1)
+    PAGODA_RETURN_IF_ERROR(add_parts(files.path, count, file, parts));
+  if (const Status status = override_as_config(file, overrides.config); !status.ok())
     return status.annotate("--hf-overrides");
-  if (const Status status = override_rope(*file, overrides.rope); !status.ok()) return status;
-  if (const Status status = override_metadata(*file, overrides.metadata); !status.ok())
+  if (const Status status = override_rope(file, overrides.rope); !status.ok()) return status;
+  if (const Status status = override_metadata(file, overrides.metadata); !status.ok())
     return status.annotate("--override-kv");
-  if (const Status status = file->check_is_model(); !status.ok())
+  if (const Status status = file.check_is_model(); !status.ok())
     return status.annotate(printable(files.path));
-  if (const Status status = file->check_supported(); !status.ok())
+  if (const Status status = file.check_supported(); !status.ok())
     return status.annotate(printable(files.path));
   return std::unique_ptr<ModelSource>(
-      std::make_unique<GgufSource>(*std::move(file), std::move(parts), files.name, files.path));
+      std::make_unique<GgufSource>(std::move(file), std::move(parts), files.name, files.path));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> ModelSource::open(const std::string& model, const HubPaths& hub,
                                                        const ModelOverrides& overrides) {
-  const Result<ModelFiles> files = find_model_files(model, hub);
-  if (!files) return files.error();
+  PAGODA_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(model, hub));
   const std::string of_config = without_pooling_keys(overrides.config);
-  if (files->format == ModelFormat::gguf)
-    return open_gguf(*files, {of_config, overrides.rope, overrides.metadata});
+  if (files.format == ModelFormat::gguf)
+    return open_gguf(files, {of_config, overrides.rope, overrides.metadata});
   if (!overrides.metadata.empty())
     return invalid_argument(
         "--override-kv is for a GGUF file, and the model is a folder; --hf-overrides sets fields "
         "of its config.json");
-  return open_hugging_face(*files, of_config, overrides.rope, overrides.quantize_activations);
+  return open_hugging_face(files, of_config, overrides.rope, overrides.quantize_activations);
 }
 
 }  // namespace pagoda

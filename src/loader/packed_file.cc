@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/byte_cursor.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
@@ -25,7 +26,7 @@ constexpr std::uint64_t kAlignment = 4096;
 // Written at once, at multiples of it: so the page cache holds the file in huge pages (2 MiB) where the file
 // system has them (Linux 6.16 for ext4), and weights are read as fast as from memory of our own. In pieces as
 // they come, most of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
-// Two blocks at most wait for the disk: a writer that is told to end is gone when it has them.
+// Two blocks at most wait for the disk: a cancelled writer ends when it has them.
 constexpr std::size_t kBlock = std::size_t{8} << 20;
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
 constexpr std::int64_t kChunksAtOnce = 128;           // between two reports of progress
@@ -159,44 +160,40 @@ Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> by
 Result<std::shared_ptr<const PackedFile>> PackedFile::parse(std::span<const std::byte> bytes,
                                                             std::string_view key, ThreadPool* pool,
                                                             const Progress& progress) {
-  Result<Parsed> parsed = parse_index(bytes);
-  if (!parsed) return parsed.error();
-  if (parsed->head.key != key) return damaged("was made from something else");
-  const std::vector<std::uint64_t> sums = chunk_checksums(parsed->order, pool, progress);
+  PAGODA_ASSIGN_OR_RETURN(Parsed parsed, parse_index(bytes));
+  if (parsed.head.key != key) return damaged("was made from something else");
+  const std::vector<std::uint64_t> sums = chunk_checksums(parsed.order, pool, progress);
   std::size_t first = 0;
-  for (std::size_t i = 0; i < parsed->order.size(); ++i) {
-    const std::size_t chunks = (parsed->order[i].size() + kChunk - 1) / kChunk;
-    if (piece_checksum(std::span(sums).subspan(first, chunks)) != parsed->checksums[i])
+  for (std::size_t i = 0; i < parsed.order.size(); ++i) {
+    const std::size_t chunks = (parsed.order[i].size() + kChunk - 1) / kChunk;
+    if (piece_checksum(std::span(sums).subspan(first, chunks)) != parsed.checksums[i])
       return damaged("has damaged bytes");
     first += chunks;
   }
   auto file = std::make_shared<PackedFile>();
-  file->pieces_ = std::move(parsed->pieces);
+  file->pieces_ = std::move(parsed.pieces);
   return std::shared_ptr<const PackedFile>(std::move(file));
 }
 
 Result<std::shared_ptr<const PackedFile>> PackedFile::open(const std::string& path, std::string_view key,
                                                            ThreadPool* pool, const Progress& progress) {
   PAGODA_RETURN_IF_ERROR(check_owner(path));
-  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
-  if (!mapped) return mapped.error();
+  PAGODA_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> mapped, MappedFile::open(path));
   // Read from the disk, too, in huge pages.
-  const auto all = (*mapped)->bytes();
+  const auto all = mapped->bytes();
   if (!all.empty()) ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_HUGEPAGE);
   auto parsed = parse(all, key, pool, progress);
   if (!parsed) return parsed.error().annotate(printable(path));
   auto file = std::make_shared<PackedFile>(**parsed);
-  file->file_ = *std::move(mapped);
+  file->file_ = std::move(mapped);
   return std::shared_ptr<const PackedFile>(std::move(file));
 }
 
 Result<PackedFileHead> PackedFile::read_head(const std::string& path) {
   PAGODA_RETURN_IF_ERROR(check_owner(path));
-  Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
-  if (!mapped) return mapped.error();
-  Result<Parsed> parsed = parse_index((*mapped)->bytes());
-  if (!parsed) return parsed.error();
-  return std::move(parsed->head);
+  PAGODA_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> mapped, MappedFile::open(path));
+  PAGODA_ASSIGN_OR_RETURN(Parsed parsed, parse_index(mapped->bytes()));
+  return std::move(parsed.head);
 }
 
 const PackedPiece* PackedFile::find(std::string_view name) const {
@@ -286,7 +283,7 @@ Status PackedFileWriter::add(const std::string& name, const std::string& descrip
   for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
     const auto chunk = bytes.subspan(at, std::min(kChunk, bytes.size() - at));
     if (go_on && !go_on(static_cast<std::int64_t>(chunk.size())))
-      return {StatusCode::cancelled, "told to end"};
+      return {StatusCode::cancelled, "cancelled by shutdown"};
     checksums.push_back(xxh64(chunk));
     PAGODA_RETURN_IF_ERROR(append(chunk));
   }

@@ -1,5 +1,6 @@
 // Quantization: the files of a folder that say it, and the method that they mean where they do not name it.
 #include "base/ascii.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/quantization.h"
@@ -49,9 +50,8 @@ std::string quantization_method(const json::object& how) {
 }
 
 Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file) {
-  const Result<json::object> config = parse_json_object(config_json, "config.json");
-  if (!config) return config.error();
-  if (const json::object* how = quantization_object(*config)) return read_quantization(*how);
+  PAGODA_ASSIGN_OR_RETURN(const json::object config, parse_json_object(config_json, "config.json"));
+  if (const json::object* how = quantization_object(config)) return read_quantization(*how);
   for (const std::string_view name : kQuantizationFiles) {
     const std::optional<std::string> text = side_file(name);
     if (!text) continue;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/printable.h"
@@ -48,9 +49,7 @@ struct State {
 
 Result<State> read_state(const FileTensor& tensor) {
   constexpr std::int64_t kMaxBytes = 1 << 16, kMaxExtent = std::int64_t{1} << 40;
-  const auto wrong = [&](std::string_view what) {
-    return corrupt_data(concat("tensor '", printable(tensor.name), "' ", what));
-  };
+  const auto wrong = [&](std::string_view what) { return bad_tensor(tensor.name, "", what); };
   if (tensor.type != "U8" || tensor.bytes > kMaxBytes) return wrong("is no description of 4-bit weights");
   const Result<json::object> object = parse_json_object(
       {reinterpret_cast<const char*>(tensor.data), static_cast<std::size_t>(tensor.bytes)}, "it");
@@ -73,21 +72,18 @@ Result<State> read_state(const FileTensor& tensor) {
   if (const json::value* offset = object->if_contains("nested_offset");
       offset != nullptr && offset->is_number())
     out.nested_offset = offset->to_number<float>();
-  if (!std::isfinite(out.nested_offset)) return wrong("has a 'nested_offset' that is no number");
+  if (!std::isfinite(out.nested_offset)) return wrong("has a 'nested_offset' that is not a number");
   return out;
 }
 
 // A table of `count` values.
 Result<std::vector<float>> read_table(const StoredTensors& stored, const std::string& name,
                                       std::int64_t count) {
-  const Result<ScaleValues> values = ScaleValues::find(stored, name);
-  if (!values) return values.error();
-  if (values->count() != count)
-    return corrupt_data(
-        concat("tensor '", printable(name), "' has ", values->count(), " values, not ", count));
+  PAGODA_ASSIGN_OR_RETURN(const ScaleValues values, ScaleValues::find(stored, name));
+  if (values.count() != count) return bad_tensor(name, "has ", values.count(), " values, not ", count);
   std::vector<float> out(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
-    PAGODA_RETURN_IF_ERROR(values->read(i, out[static_cast<std::size_t>(i)]));
+    PAGODA_RETURN_IF_ERROR(values.read(i, out[static_cast<std::size_t>(i)]));
   return out;
 }
 
@@ -95,34 +91,26 @@ Result<std::vector<float>> read_table(const StoredTensors& stored, const std::st
 Status read_magnitudes(const StoredTensors& stored, const std::string& name, const State& state,
                        std::vector<std::string>& parts, Blocks& out) {
   parts.push_back(name + ".absmax");
-  const auto found = stored.find(parts.back());
-  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(parts.back()), "' is missing"));
+  PAGODA_ASSIGN_OR_RETURN(const FileTensor magnitudes, stored_tensor(stored, parts.back()));
   const std::int64_t blocks = (out.elements + out.size - 1) / out.size;
-  const bool nested = found->second.type == "U8";
-  if (found->second.bytes != blocks * (nested ? 1 : 4) || (!nested && found->second.type != "F32"))
-    return wrong_shape(found->second, concat("where there are ", blocks, " blocks"));
+  const bool nested = magnitudes.type == "U8";
+  if (magnitudes.bytes != blocks * (nested ? 1 : 4) || (!nested && magnitudes.type != "F32"))
+    return wrong_shape(magnitudes, concat("where there are ", blocks, " blocks"));
   if (!nested) {
-    auto magnitudes = ScaleValues::find(stored, parts.back());
-    if (!magnitudes) return magnitudes.error();
-    out.magnitudes = *std::move(magnitudes);
+    PAGODA_ASSIGN_OR_RETURN(out.magnitudes, ScaleValues::find(stored, parts.back()));
     return ok_status();
   }
-  out.magnitude_codes = reinterpret_cast<const std::uint8_t*>(found->second.data);
+  out.magnitude_codes = reinterpret_cast<const std::uint8_t*>(magnitudes.data);
   out.offset = state.nested_offset;
   out.nested_size = state.nested_block_size;
   if (out.nested_size < 1 || out.nested_size > 65536)
-    return corrupt_data(concat("tensor '", printable(name), "' has nested blocks of ", out.nested_size));
+    return bad_tensor(name, "has nested blocks of ", out.nested_size);
   parts.push_back(name + ".nested_quant_map");
-  auto table = read_table(stored, parts.back(), 256);
-  if (!table) return table.error();
-  out.nested_table = *std::move(table);
+  PAGODA_ASSIGN_OR_RETURN(out.nested_table, read_table(stored, parts.back(), 256));
   parts.push_back(name + ".nested_absmax");
-  auto magnitudes = ScaleValues::find(stored, parts.back());
-  if (!magnitudes) return magnitudes.error();
-  out.nested_magnitudes = *std::move(magnitudes);
+  PAGODA_ASSIGN_OR_RETURN(out.nested_magnitudes, ScaleValues::find(stored, parts.back()));
   if (out.nested_magnitudes.count() != (blocks + out.nested_size - 1) / out.nested_size)
-    return corrupt_data(concat("tensor '", printable(parts.back()), "' has ", out.nested_magnitudes.count(),
-                               " values for ", blocks, " blocks"));
+    return bad_tensor(parts.back(), "has ", out.nested_magnitudes.count(), " values for ", blocks, " blocks");
   return ok_status();
 }
 
@@ -163,17 +151,15 @@ Result<QuantizedWeight> bitsandbytes_weight(const Quantization&, const StoredTen
       .number = is_nf4 ? QuantizedNumber::nf4 : QuantizedNumber::fp4,
       .shape = {},
       .parts = {name, name + ".quant_state.bitsandbytes__" + (is_nf4 ? "nf4" : "fp4"), name + ".quant_map"}};
-  const Result<State> state = read_state(stored.find(out.parts[1])->second);
-  if (!state) return state.error();
-  out.shape = state->shape;
-  Blocks blocks{.codes = weight, .size = state->block_size};
-  if (__builtin_mul_overflow(state->shape[0], state->shape[1], &blocks.elements) ||
+  PAGODA_ASSIGN_OR_RETURN(const State state, read_state(stored.find(out.parts[1])->second));
+  out.shape = state.shape;
+  Blocks blocks{.codes = weight, .size = state.block_size};
+  if (__builtin_mul_overflow(state.shape[0], state.shape[1], &blocks.elements) ||
       weight.bytes != (blocks.elements + 1) / 2)
-    return wrong_shape(weight, concat("where its description says ", shape_text(state->shape)));
-  const auto table = read_table(stored, out.parts[2], 16);
-  if (!table) return table.error();
-  std::ranges::copy(*table, blocks.table);
-  PAGODA_RETURN_IF_ERROR(read_magnitudes(stored, name, *state, out.parts, blocks));
+    return wrong_shape(weight, concat("where its description says ", shape_text(state.shape)));
+  PAGODA_ASSIGN_OR_RETURN(const auto table, read_table(stored, out.parts[2], 16));
+  std::ranges::copy(table, blocks.table);
+  PAGODA_RETURN_IF_ERROR(read_magnitudes(stored, name, state, out.parts, blocks));
   const bool as_stored =
       std::ranges::equal(blocks.table, kNf4Values) && blocks.size % 64 == 0 && out.columns() % 64 == 0;
   if (as_stored) out.dtype = DType::nf4;

@@ -3,6 +3,7 @@
 // compressed-tensors divides them (weight_global_scale). MXFP4: a power of two for 32 neighbours.
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
@@ -22,12 +23,11 @@ Result<Global> global_of(const StoredTensors& stored, const std::string& name, s
                          std::vector<std::string>& parts) {
   Global out{.divides = stored.contains(name + "_global_scale")};
   parts.push_back(name + (out.divides ? "_global_scale" : "_scale_2"));
-  auto values = ScaleValues::find(stored, parts.back());
-  if (!values) return values.error();
-  out.values = *std::move(values);
+  PAGODA_ASSIGN_OR_RETURN(auto values, ScaleValues::find(stored, parts.back()));
+  out.values = std::move(values);
   if (out.values.count() != 1 && out.values.count() != matrices)
-    return corrupt_data(concat("tensor '", printable(parts.back()), "' has ", out.values.count(),
-                               " numbers for ", matrices, matrices == 1 ? " matrix" : " matrices"));
+    return bad_tensor(parts.back(), "has ", out.values.count(), " numbers for ", matrices,
+                      matrices == 1 ? " matrix" : " matrices");
   return out;
 }
 
@@ -43,7 +43,7 @@ struct Nvfp4 {
   Status whole(std::int64_t row, float& value) const {
     PAGODA_RETURN_IF_ERROR(global.values.read(global.values.count() == 1 ? 0 : row / matrix_rows, value));
     if (!global.divides || value != 0) return ok_status();
-    return corrupt_data(concat("tensor '", printable(global.values.name()), "' is 0"));
+    return bad_tensor(global.values.name(), "is 0");
   }
 };
 
@@ -98,8 +98,7 @@ Status decode_mxfp4(const FileTensor& codes, const FileTensor& powers, std::int6
   const std::int64_t blocks = columns / 32;
   for (std::int64_t block = first * blocks; block < (first + count) * blocks; ++block) {
     if (powers.data[block] == std::byte{255})
-      return corrupt_data(
-          concat("tensor '", printable(powers.name), "' has a scale that is no number, at ", block));
+      return bad_tensor(powers.name, "has a scale that is not a number, at ", block);
     *to++ = powers.data[block];
     put_codes(codes.data + block * 16, to);
     to += 16;
@@ -114,8 +113,7 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   std::string name = weight.name;
   if (name.ends_with("_packed")) name.resize(name.size() - std::string_view("_packed").size());
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
-  const Result<ScaleValues> scales = ScaleValues::find(stored, name + "_scale");
-  if (!scales) return scales.error();
+  PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, name + "_scale"));
   QuantizedWeight out{.shape = weight.shape, .parts = {weight.name, name + "_scale"}};
   out.shape.back() *= 2;
   const std::int64_t columns = out.columns(), matrix_rows = weight.shape[weight.shape.size() - 2];
@@ -124,8 +122,8 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   std::vector<std::int64_t> needed = out.shape;
   needed.back() /= is_mxfp4 ? 32 : 16;
   if (powers.shape != needed || columns % (is_mxfp4 ? 32 : 16) != 0)
-    return corrupt_data(concat("tensor '", printable(powers.name), "' has shape ", shape_text(powers.shape),
-                               ", which does not fit to weights of ", shape_text(out.shape)));
+    return bad_tensor(powers.name, "has shape ", shape_text(powers.shape),
+                      ", which does not fit to weights of ", shape_text(out.shape));
   if (is_mxfp4) {
     out.number = QuantizedNumber::mxfp4;
     out.dtype = DType::mxfp4;
@@ -135,15 +133,14 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
     return out;
   }
   if (powers.type != "F8_E4M3")
-    return corrupt_data(concat("tensor '", printable(powers.name), "' has dtype ", powers.type,
-                               ", which is none of a scale of 4-bit floats"));
+    return bad_tensor(powers.name, "has dtype ", powers.type, ", which no scale of 4-bit floats has");
   const Result<Global> global =
       global_of(stored, name, matrix_rows > 0 ? out.rows() / matrix_rows : 0, out.parts);
   if (!global) return global.error();
   out.number = QuantizedNumber::nvfp4;
   const bool as_stored = weight.shape.size() == 2 && columns % 64 == 0;
   if (as_stored) out.dtype = DType::nvfp4_scaled;
-  out.decode = [of = Nvfp4{weight, *scales, powers.data, *global, matrix_rows, columns}, as_stored](
+  out.decode = [of = Nvfp4{weight, scales, powers.data, *global, matrix_rows, columns}, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) {
     return as_stored ? decode_blocks(of, first, count, to) : decode_values(of, first, count, to);
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
@@ -56,7 +57,7 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
 
 bool is_no_number(std::uint8_t bits) { return (bits & 0x7f) == 0x7f; }
 
-// Return what is behind the weights that they write.
+// Both return the end of what they write.
 std::byte* put_values(const std::uint8_t* numbers, std::int64_t count, float scale, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i, to += sizeof(float)) {
     const float value = e4m3_value(numbers[i]) * scale;
@@ -80,13 +81,11 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
   std::string scale = weight.name + "_scale_inv";
   if (!stored.contains(scale)) scale = weight.name + "_scale";
-  const Result<ScaleValues> scales = ScaleValues::find(stored, scale);
-  if (!scales) return scales.error();
-  const std::optional<ScaleBlocks> block = shared_by(how, weight.shape, *scales);
+  PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, scale));
+  const std::optional<ScaleBlocks> block = shared_by(how, weight.shape, scales);
   if (!block)
-    return corrupt_data(concat("tensor '", printable(scale), "' has shape ", shape_text(scales->shape()),
-                               ", which does not fit to weights of ", shape_text(weight.shape), " in ",
-                               how.text()));
+    return bad_tensor(scale, "has shape ", shape_text(scales.shape()), ", which does not fit to weights of ",
+                      shape_text(weight.shape), " in ", how.text());
   QuantizedWeight out{.number = QuantizedNumber::e4m3,
                       .scales = block->shape,
                       .shape = weight.shape,
@@ -97,14 +96,14 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
   const bool as_stored = weight.shape.size() == 2 && columns % 32 == 0 &&
                          (block->columns >= columns || block->columns % 128 == 0);
   if (as_stored) out.dtype = DType::fp8;
-  out.decode = [weight, scales = *scales, block = *block, columns, rows, as_stored](
+  out.decode = [weight, scales = scales, block = *block, columns, rows, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) -> Status {
     const std::int64_t across = blocks(columns, block.columns), down = blocks(rows, block.rows);
     for (std::int64_t row = first; row < first + count; ++row) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(weight.data) + row * columns;
       const std::int64_t scale_row = row / rows * down + row % rows / block.rows;
       if (std::any_of(bytes, bytes + columns, is_no_number))
-        return corrupt_data(concat("tensor '", printable(weight.name), "' has a weight that is no number"));
+        return bad_tensor(weight.name, "has a weight that is not a number");
       for (std::int64_t begin = 0, part = 0; begin < columns; begin += block.columns, ++part) {
         float scale = 0;
         PAGODA_RETURN_IF_ERROR(scales.read(scale_row * across + part, scale));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "loader/quantized_weight.h"
@@ -117,8 +118,8 @@ Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, 
     if (of.groups == 1 && of_rows) return of.columns;
     if (scheme.group_size > 0 && of.columns == of.groups * scheme.group_size) return scheme.group_size;
   }
-  return corrupt_data(concat("tensor '", printable(scales.name()), "' has ", of.groups, " groups of ",
-                             of.columns, " columns, which are not those of ", how.text()));
+  return bad_tensor(scales.name(), "has ", of.groups, " groups of ", of.columns,
+                    " columns, which are not those of ", how.text());
 }
 
 // [in / 8, out] or, AWQ, [in, out / 8]: what both have.
@@ -130,22 +131,18 @@ struct Parts {
 };
 Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
   const std::string module = weight.name.substr(0, weight.name.rfind(".qweight"));
-  auto codes = find_part(stored, weight.name, "I32", 2);
-  if (!codes) return codes.error();
-  auto zeros = find_part(stored, module + ".qzeros", "I32", 2);
-  if (!zeros) return zeros.error();
-  auto scales = ScaleValues::find(stored, module + ".scales");
-  if (!scales) return scales.error();
-  if (scales->shape().size() != 2 || scales->shape()[0] < 1 || scales->shape()[0] != zeros->shape[0])
-    return corrupt_data(concat("tensor '", printable(scales->name()), "' has shape ",
-                               shape_text(scales->shape()), " and its zero points ",
-                               shape_text(zeros->shape)));
-  Integers of{.name = weight.name, .rows = scales->shape()[1], .groups = scales->shape()[0]};
-  of.scales = *std::move(scales);
+  PAGODA_ASSIGN_OR_RETURN(auto codes, find_part(stored, weight.name, "I32", 2));
+  PAGODA_ASSIGN_OR_RETURN(auto zeros, find_part(stored, module + ".qzeros", "I32", 2));
+  PAGODA_ASSIGN_OR_RETURN(auto scales, ScaleValues::find(stored, module + ".scales"));
+  if (scales.shape().size() != 2 || scales.shape()[0] < 1 || scales.shape()[0] != zeros.shape[0])
+    return bad_tensor(scales.name(), "has shape ", shape_text(scales.shape()), " and its zero points ",
+                      shape_text(zeros.shape));
+  Integers of{.name = weight.name, .rows = scales.shape()[1], .groups = scales.shape()[0]};
+  of.scales = std::move(scales);
   of.by_row = 1;
   of.by_group = of.rows;
-  return Parts{*std::move(codes),
-               *std::move(zeros),
+  return Parts{std::move(codes),
+               std::move(zeros),
                module,
                {weight.name, module + ".qzeros", module + ".scales"},
                std::move(of)};
@@ -164,21 +161,19 @@ bool all_have(const Quantization& how, std::int32_t bits, bool WeightScheme::* w
 }
 
 Status missing(const Quantization& how, const std::string& name) {
-  return corrupt_data(concat("tensor '", printable(name), "' is missing, which ", how.text(), " needs"));
+  return bad_tensor(name, "is missing, which ", how.text(), " needs");
 }
 
 // Reads `<module>.g_idx`. Where it says what neighbours would say, it is left out.
 Status read_group_indices(const StoredTensors& stored, const std::string& name, Integers& of,
                           std::vector<std::string>& parts, const Quantization& how) {
   if (stored.contains(name)) {
-    const auto indices = find_part(stored, name, "I32", 1);
-    if (!indices) return indices.error();
-    if (indices->shape[0] != of.columns)
-      return wrong_shape(*indices, concat("where the weight has ", of.columns, " columns"));
+    PAGODA_ASSIGN_OR_RETURN(const auto indices, find_part(stored, name, "I32", 1));
+    if (indices.shape[0] != of.columns)
+      return wrong_shape(indices, concat("where the weight has ", of.columns, " columns"));
     for (std::int64_t column = 0; column < of.columns; ++column) {
-      const auto group = static_cast<std::int32_t>(word_at(*indices, column));
-      if (group < 0 || group >= of.groups)
-        return corrupt_data(concat("tensor '", printable(name), "' names group ", group, " of ", of.groups));
+      const auto group = static_cast<std::int32_t>(word_at(indices, column));
+      if (group < 0 || group >= of.groups) return bad_tensor(name, "names group ", group, " of ", of.groups);
       of.group_of_column.push_back(group);
     }
     parts.push_back(name);
@@ -202,19 +197,18 @@ Status read_group_indices(const StoredTensors& stored, const std::string& name, 
 
 Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors& stored,
                                     const FileTensor& weight) {
-  auto parts = parts_of(stored, weight);
-  if (!parts) return parts.error();
-  Integers& of = parts->of;
-  if (parts->codes.shape[1] != of.rows)
-    return wrong_shape(parts->codes, concat("and its scales ", shape_text(of.scales.shape())));
-  const std::int64_t zero_words = parts->zeros.shape[1];
+  PAGODA_ASSIGN_OR_RETURN(auto parts, parts_of(stored, weight));
+  Integers& of = parts.of;
+  if (parts.codes.shape[1] != of.rows)
+    return wrong_shape(parts.codes, concat("and its scales ", shape_text(of.scales.shape())));
+  const std::int64_t zero_words = parts.zeros.shape[1];
   of.bits = zero_words * 4 == of.rows ? 8 : 4;
   const std::int64_t in_word = 32 / of.bits;
   if (zero_words * in_word != of.rows)
-    return wrong_shape(parts->zeros, concat("where the weight has ", of.rows, " rows of 4 or 8 bits"));
-  of.columns = parts->codes.shape[0] * in_word;
-  PAGODA_RETURN_IF_ERROR(read_group_indices(stored, parts->module + ".g_idx", of, parts->names, how));
-  of.zero = [zeros = parts->zeros, zero_words, in_word, bits = of.bits, less = how.zeros_less_one ? 1u : 0u](
+    return wrong_shape(parts.zeros, concat("where the weight has ", of.rows, " rows of 4 or 8 bits"));
+  of.columns = parts.codes.shape[0] * in_word;
+  PAGODA_RETURN_IF_ERROR(read_group_indices(stored, parts.module + ".g_idx", of, parts.names, how));
+  of.zero = [zeros = parts.zeros, zero_words, in_word, bits = of.bits, less = how.zeros_less_one ? 1u : 0u](
                 std::int64_t row, std::int64_t group) {
     const std::uint32_t word = word_at(zeros, group * zero_words + row / in_word);
     return static_cast<float>((code_in(word, row, bits) + less) & (bits == 8 ? 255u : 15u));
@@ -225,7 +219,7 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
       for (std::int64_t row = 0; row < of.rows && of.symmetric; ++row)
         of.symmetric = of.zero(row, group) == 128;
   }
-  of.codes = [codes = parts->codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits](
+  of.codes = [codes = parts.codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
     for (std::int64_t column = 0; column < columns; column += in_word)
       for (std::int64_t row = 0; row < count; ++row) {
@@ -234,22 +228,19 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
           to[row * columns + column + i] = static_cast<std::uint8_t>(code_in(word, 0, bits));
       }
   };
-  return weight_of(std::move(of), std::move(parts->names));
+  return weight_of(std::move(of), std::move(parts.names));
 }
 
 Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors& stored,
                                    const FileTensor& weight) {
-  auto parts = parts_of(stored, weight);
-  if (!parts) return parts.error();
-  Integers& of = parts->of;
-  of.columns = parts->codes.shape[0];
-  const std::int64_t words = parts->codes.shape[1];
-  if (of.rows != words * 8 || parts->zeros.shape[1] != words)
-    return wrong_shape(parts->codes, concat("its zero points ", shape_text(parts->zeros.shape),
-                                            " and its scales ", shape_text(of.scales.shape())));
-  const Result<std::int64_t> size = group_size_of(how, of, of.scales);
-  if (!size) return size.error();
-  of.group_size = *size;
+  PAGODA_ASSIGN_OR_RETURN(auto parts, parts_of(stored, weight));
+  Integers& of = parts.of;
+  of.columns = parts.codes.shape[0];
+  const std::int64_t words = parts.codes.shape[1];
+  if (of.rows != words * 8 || parts.zeros.shape[1] != words)
+    return wrong_shape(parts.codes, concat("its zero points ", shape_text(parts.zeros.shape),
+                                           " and its scales ", shape_text(of.scales.shape())));
+  PAGODA_ASSIGN_OR_RETURN(of.group_size, group_size_of(how, of, of.scales));
   // Neighbours 0, 2, 4 and 6 of eight lie in the lower half of a word.
   static constexpr std::array<int, 8> kShift = {0, 16, 4, 20, 8, 24, 12, 28};
   const auto code = [](const FileTensor& packed, std::int64_t line, std::int64_t line_words,
@@ -257,16 +248,16 @@ Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors&
     const std::uint32_t word = word_at(packed, line * line_words + row / 8);
     return static_cast<std::uint8_t>(word >> kShift[static_cast<std::size_t>(row % 8)] & 15);
   };
-  of.zero = [code, zeros = parts->zeros, words](std::int64_t row, std::int64_t group) {
+  of.zero = [code, zeros = parts.zeros, words](std::int64_t row, std::int64_t group) {
     return static_cast<float>(code(zeros, group, words, row));
   };
-  of.codes = [code, codes = parts->codes, words, columns = of.columns](std::int64_t first, std::int64_t count,
-                                                                       std::uint8_t* to) {
+  of.codes = [code, codes = parts.codes, words, columns = of.columns](std::int64_t first, std::int64_t count,
+                                                                      std::uint8_t* to) {
     for (std::int64_t column = 0; column < columns; ++column)
       for (std::int64_t row = 0; row < count; ++row)
         to[row * columns + column] = code(codes, column, words, first + row);
   };
-  return weight_of(std::move(of), std::move(parts->names));
+  return weight_of(std::move(of), std::move(parts.names));
 }
 
 namespace {
@@ -274,23 +265,20 @@ namespace {
 // Scales [rows, groups], [rows], or one; as many zero points where there are any.
 Status take_scales(const Quantization& how, const StoredTensors& stored, const std::string& name,
                    Integers& of) {
-  auto scales = ScaleValues::find(stored, name);
-  if (!scales) return scales.error();
-  of.scales = *std::move(scales);
+  PAGODA_ASSIGN_OR_RETURN(auto scales, ScaleValues::find(stored, name));
+  of.scales = std::move(scales);
   const std::vector<std::int64_t>& shape = of.scales.shape();
   if (of.scales.count() == 1) {
     of.group_size = of.columns;
     if (of.rows == 1 || how.says(ScaleShape::tensor)) return ok_status();
   }
   if (shape.empty() || shape.size() > 2 || shape[0] != of.rows || of.scales.count() == 0)
-    return corrupt_data(concat("tensor '", printable(name), "' has shape ", shape_text(shape),
-                               " where the weight has ", of.rows, " rows of ", of.columns));
+    return bad_tensor(name, "has shape ", shape_text(shape), " where the weight has ", of.rows, " rows of ",
+                      of.columns);
   of.groups = shape.size() == 2 ? shape[1] : 1;
   of.by_row = of.groups;
   of.by_group = 1;
-  const Result<std::int64_t> size = group_size_of(how, of, of.scales);
-  if (!size) return size.error();
-  of.group_size = *size;
+  PAGODA_ASSIGN_OR_RETURN(of.group_size, group_size_of(how, of, of.scales));
   return ok_status();
 }
 
@@ -307,9 +295,7 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   }
   parts.push_back(name);
   const FileTensor& tensor = stored.find(name)->second;
-  std::int64_t count = 1;
-  for (const std::int64_t extent : tensor.shape) count *= extent;
-  if (tensor.type == "I8" && count == of.scales.count()) {
+  if (tensor.type == "I8" && tensor.elements() == of.scales.count()) {
     of.symmetric = all_bytes_are(stored_bytes(tensor), std::byte{0});
     of.zero = [tensor, middle, by_row = of.by_row, by_group = of.by_group](std::int64_t row,
                                                                            std::int64_t group) {
@@ -320,24 +306,22 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   }
   const std::int64_t in_word = 32 / of.bits, words = (of.rows + in_word - 1) / in_word;
   if (tensor.type != "I32" || tensor.shape != std::vector<std::int64_t>{words, of.groups})
-    return wrong_shape(tensor, concat("which is none of zero points of ", of.rows, " rows in ", of.groups,
-                                      of.groups == 1 ? " group" : " groups"));
+    return wrong_shape(tensor, concat("which does not fit the zero points of ", of.rows, " rows in ",
+                                      of.groups, of.groups == 1 ? " group" : " groups"));
   of.zero = [tensor, in_word, bits = of.bits, groups = of.groups](std::int64_t row, std::int64_t group) {
     return static_cast<float>(code_in(word_at(tensor, row / in_word * groups + group), row, bits));
   };
   return ok_status();
 }
 
-// Indices of groups that nobody set are all -1.
+// Unset group indices are all -1.
 bool is_unset(const FileTensor& indices) {
   return indices.type == "I32" && indices.bytes > 0 && all_bytes_are(stored_bytes(indices), std::byte{255});
 }
 
 // A shape that is written as a tensor.
 Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, const std::string& name) {
-  const auto found = stored.find(name);
-  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
-  const FileTensor& tensor = found->second;
+  PAGODA_ASSIGN_OR_RETURN(const FileTensor tensor, stored_tensor(stored, name));
   const std::int64_t each = tensor.type == "I64" ? 8 : tensor.type == "I32" ? 4 : 0;
   if (each == 0 || tensor.bytes != 2 * each) return wrong_shape(tensor, "and is no shape of a matrix");
   std::vector<std::int64_t> shape;
@@ -354,17 +338,15 @@ Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, con
 Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTensors& stored,
                                       const FileTensor& weight) {
   const std::string name = weight.name.substr(0, weight.name.rfind("_packed"));
-  auto codes = find_part(stored, weight.name, "I32", 2);
-  if (!codes) return codes.error();
-  const auto shape = written_shape(stored, name + "_shape");
-  if (!shape) return shape.error();
-  Integers of{.name = name, .rows = (*shape)[0], .columns = (*shape)[1]};
-  const std::int64_t words = codes->shape[1];
+  PAGODA_ASSIGN_OR_RETURN(auto codes, find_part(stored, weight.name, "I32", 2));
+  PAGODA_ASSIGN_OR_RETURN(const auto shape, written_shape(stored, name + "_shape"));
+  Integers of{.name = name, .rows = shape[0], .columns = shape[1]};
+  const std::int64_t words = codes.shape[1];
   const auto fits = [&](std::int64_t in_word) {
     return of.columns > (words - 1) * in_word && of.columns <= words * in_word;
   };
-  if (of.rows != codes->shape[0] || of.rows < 1 || words < 1 || (!fits(8) && !fits(4)))
-    return wrong_shape(*codes, concat("where ", printable(name), "_shape says ", shape_text(*shape)));
+  if (of.rows != codes.shape[0] || of.rows < 1 || words < 1 || (!fits(8) && !fits(4)))
+    return wrong_shape(codes, concat("where ", printable(name), "_shape says ", shape_text(shape)));
   of.bits = fits(8) && (how.says(QuantizedNumber::int4) || !fits(4)) ? 4 : 8;
   std::vector<std::string> parts = {weight.name, name + "_shape", name + "_scale"};
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, name + "_scale", of));
@@ -375,7 +357,7 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
     else
       PAGODA_RETURN_IF_ERROR(read_group_indices(stored, indices->first, of, parts, how));
   }
-  of.codes = [codes = *std::move(codes), words, columns = of.columns, bits = of.bits](
+  of.codes = [codes = std::move(codes), words, columns = of.columns, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
     const std::int64_t in_word = 32 / bits;
     for (std::int64_t row = first; row < first + count; ++row)
@@ -388,9 +370,8 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
 
 Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors& stored,
                                     const FileTensor& weight) {
-  auto codes = find_part(stored, weight.name, "I8", 2);
-  if (!codes) return codes.error();
-  Integers of{.name = weight.name, .bits = 8, .rows = codes->shape[0], .columns = codes->shape[1]};
+  PAGODA_ASSIGN_OR_RETURN(auto codes, find_part(stored, weight.name, "I8", 2));
+  Integers of{.name = weight.name, .bits = 8, .rows = codes.shape[0], .columns = codes.shape[1]};
   std::vector<std::string> parts = {weight.name};
   const std::string module = weight.name.substr(0, weight.name.rfind(".weight"));
   const bool largest = stored.contains(module + ".SCB");  // bitsandbytes: the magnitude that 127 stands for
@@ -398,8 +379,8 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
   if (largest) of.scales.divide_by(127);
   PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, weight.name + "_zero_point", of, parts));
-  of.codes = [codes = *std::move(codes), columns = of.columns](std::int64_t first, std::int64_t count,
-                                                               std::uint8_t* to) {
+  of.codes = [codes = std::move(codes), columns = of.columns](std::int64_t first, std::int64_t count,
+                                                              std::uint8_t* to) {
     const std::byte* from = codes.data + first * columns;
     for (std::int64_t i = 0; i < count * columns; ++i)
       to[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(from[i]) ^ 0x80);
@@ -412,16 +393,14 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
 // Byte [row, column] has the weights of rows `row`, `row` + rows, ..., each two bits, which count from -1.
 Result<QuantizedWeight> ternary_weight(const Quantization& how, const StoredTensors& stored,
                                        const FileTensor& weight) {
-  auto bytes = find_part(stored, weight.name, "U8", 2);
-  if (!bytes) return bytes.error();
-  const std::int64_t byte_rows = bytes->shape[0];
-  Integers of{.name = weight.name, .rows = 4 * byte_rows, .columns = bytes->shape[1]};
+  PAGODA_ASSIGN_OR_RETURN(auto bytes, find_part(stored, weight.name, "U8", 2));
+  const std::int64_t byte_rows = bytes.shape[0];
+  Integers of{.name = weight.name, .rows = 4 * byte_rows, .columns = bytes.shape[1]};
   std::vector<std::string> parts = {weight.name, weight.name + "_scale"};
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
   if (how.inverse_scales) of.scales.invert();
   PAGODA_RETURN_IF_ERROR(take_zero_points(how, stored, weight.name + "_zero_point", of, parts));
-  of.codes = [bytes = *std::move(bytes), byte_rows](std::int64_t first, std::int64_t count,
-                                                    std::uint8_t* to) {
+  of.codes = [bytes = std::move(bytes), byte_rows](std::int64_t first, std::int64_t count, std::uint8_t* to) {
     const std::int64_t columns = bytes.shape[1];
     for (std::int64_t row = first; row < first + count; ++row) {
       const std::byte* const from = bytes.data + row % byte_rows * columns;

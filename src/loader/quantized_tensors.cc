@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 
@@ -110,21 +111,17 @@ Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantizat
     if (is_no_weight(name) || is_no_zero_point(tensor)) out->parts_.insert(name);
     const Found found = found_in(how, stored, tensor);
     if (found.make == nullptr) continue;
-    Result<QuantizedWeight> weight = found.make(how, stored, tensor);
-    if (!weight) return weight.error();
-    if (!how.says(weight->number))
-      return corrupt_data(
-          concat("tensor '", printable(name), "' is not stored as quantization_config says: ", how.text()));
-    Result<LinearArithmetic> inputs = pagoda::inputs_of(how, stored, *weight, found.name);
-    if (!inputs) return inputs.error();
-    weight->inputs = *inputs;
+    PAGODA_ASSIGN_OR_RETURN(QuantizedWeight weight, found.make(how, stored, tensor));
+    if (!how.says(weight.number))
+      return bad_tensor(name, "is not stored as quantization_config says: ", how.text());
+    PAGODA_ASSIGN_OR_RETURN(weight.inputs, pagoda::inputs_of(how, stored, weight, found.name));
     if (stored.contains(found.name) && found.name != name)
-      return corrupt_data(concat("tensor '", printable(found.name), "' is there twice, quantised and not"));
-    out->parts_.insert(weight->parts.begin(), weight->parts.end());
+      return bad_tensor(found.name, "is there twice, quantised and not");
+    out->parts_.insert(weight.parts.begin(), weight.parts.end());
     out->size_ +=
-        round_up(static_cast<std::size_t>(weight->rows() * dtype_bytes(weight->dtype, weight->columns())));
+        round_up(static_cast<std::size_t>(weight.rows() * dtype_bytes(weight.dtype, weight.columns())));
     names.push_back(found.name);
-    out->places_.push_back({.weight = *std::move(weight), .stored = {}});
+    out->places_.push_back({.weight = std::move(weight), .stored = {}});
   }
   if (out->size_ == 0) return out;
   void* const address =

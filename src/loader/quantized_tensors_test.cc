@@ -174,17 +174,17 @@ TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
              .add("w.weight", "F8_E4M3", "[2,2]", four)
              .floats("w.weight_scale_inv", "[1,1]", {kNan})
              .refused(kFp8),
-         "tensor 'w.weight_scale_inv' has a scale that is no number, at 0");
+         "tensor 'w.weight_scale_inv' has a scale that is not a number, at 0");
   expect(Parts()
              .add("w.weight", "F8_E4M3", "[2,2]", "\x38\x7f\x38\x38")
              .floats("w.weight_scale_inv", "[1,1]", {1})
              .refused(kFp8),
-         "tensor 'w.weight' has a weight that is no number");
+         "tensor 'w.weight' has a weight that is not a number");
   expect(Parts()
              .add("w.weight", "F8_E4M3", "[2,2]", four)
              .add("w.weight_scale", "I32", "[1]", word)
              .refused(kFp8),
-         "tensor 'w.weight_scale' has dtype I32, which is none of a scale");
+         "tensor 'w.weight_scale' has dtype I32, which no scale has");
 
   const auto gptq = [&](const std::string& index, const std::vector<float>& scales,
                         const std::string& shape) {
@@ -202,7 +202,7 @@ TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
   expect(gptq(std::string(28, '\0') + std::string(4, '\xff'), ones, "[1,8]"), "names group -1 of 1");
   expect(gptq("", std::vector<float>(4, 1.0f), "[1,4]"), "tensor 'w.qweight' has shape [1, 8]");
   expect(gptq("", std::vector<float>{1, 1, 1, 1, kNan, 1, 1, 1}, "[1,8]"),
-         "has a scale that is no number, at 4");
+         "has a scale that is not a number, at 4");
   expect(Parts().add("w.qweight", "I32", "[1,8]", bytes).refused(kGptq), "tensor 'w.qzeros' is missing");
 
   // Parts that the scheme says there are.
@@ -259,7 +259,7 @@ TEST(QuantizedTensors, ThatAreDamagedAreRefused) {
   expect(nvfp4("[2,1]", 2, 1), "");
   expect(nvfp4("[1,2]", 2, 1),
          "tensor 'w.weight_scale' has shape [1, 2], which does not fit to weights of [2, 16]");
-  expect(nvfp4("[2,1]", 2, kNan), "tensor 'w.weight_scale_2' has a scale that is no number");
+  expect(nvfp4("[2,1]", 2, kNan), "tensor 'w.weight_scale_2' has a scale that is not a number");
 
   // Another number than the one that is said, and methods that tensors alone do not tell.
   expect(Parts().add("w.weight", "I8", "[2,2]", four).floats("w.weight_scale", "[2,1]", {1, 1}).refused(kFp8),

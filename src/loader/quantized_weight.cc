@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "tensor/half_floats.h"
@@ -16,7 +17,7 @@
 namespace pagoda {
 namespace {
 
-// 2^(bits - 127); 255 is no number.
+// 2^(bits - 127); 255 is not a number.
 float power_of_two(std::uint8_t bits) {
   if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
   return bits == 0 ? 0x1p-127f : std::bit_cast<float>(std::uint32_t{bits} << 23);
@@ -25,8 +26,7 @@ float power_of_two(std::uint8_t bits) {
 }  // namespace
 
 Status wrong_shape(const FileTensor& tensor, std::string_view why) {
-  return corrupt_data(
-      concat("tensor '", printable(tensor.name), "' has shape ", shape_text(tensor.shape), ", ", why));
+  return bad_tensor(tensor.name, "has shape ", shape_text(tensor.shape), ", ", why);
 }
 
 Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors& stored,
@@ -44,30 +44,32 @@ Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors&
   for (const std::string_view end :
        {".input_scale", ".activation_scale", "_input_scale", "_activation_scale"}) {
     if (!stored.contains(module + std::string(end))) continue;
-    const Result<ScaleValues> scales = ScaleValues::find(stored, module + std::string(end));
-    if (!scales) return scales.error();
-    for (std::int64_t i = 0; i < scales->count(); ++i) {
+    PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, module + std::string(end)));
+    for (std::int64_t i = 0; i < scales.count(); ++i) {
       float scale = 0;
-      PAGODA_RETURN_IF_ERROR(scales->read(i, scale));
+      PAGODA_RETURN_IF_ERROR(scales.read(i, scale));
       inputs.scale = std::max(inputs.scale, scale);
     }
     if (inputs.scale > 0) return inputs;
-    return corrupt_data(concat("tensor '", printable(scales->name()), "' has no scale above 0"));
+    return bad_tensor(scales.name(), "has no scale above 0");
   }
   inputs.scales = InputScale::row;  // some modules have none
   return inputs;
 }
 
+Result<FileTensor> stored_tensor(const StoredTensors& stored, const std::string& name) {
+  const auto found = stored.find(name);
+  if (found == stored.end()) return bad_tensor(name, "is missing");
+  return found->second;
+}
+
 Result<FileTensor> find_part(const StoredTensors& stored, const std::string& name, std::string_view type,
                              std::size_t dimensions) {
-  const auto found = stored.find(name);
-  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
-  if (found->second.type != type)
-    return corrupt_data(
-        concat("tensor '", printable(name), "' has dtype ", found->second.type, " instead of ", type));
-  if (found->second.shape.size() != dimensions)
-    return wrong_shape(found->second, concat("and needs ", dimensions, " dimensions"));
-  return found->second;
+  PAGODA_ASSIGN_OR_RETURN(const FileTensor found, stored_tensor(stored, name));
+  if (found.type != type) return bad_tensor(name, "has dtype ", found.type, " instead of ", type);
+  if (found.shape.size() != dimensions)
+    return wrong_shape(found, concat("and needs ", dimensions, " dimensions"));
+  return found;
 }
 
 Result<ScaleValues> ScaleValues::find(const StoredTensors& stored, const std::string& name) {
@@ -77,19 +79,14 @@ Result<ScaleValues> ScaleValues::find(const StoredTensors& stored, const std::st
   };
   constexpr Type kTypes[] = {{"F32", Kind::f32},      {"F16", Kind::f16},      {"BF16", Kind::bf16},
                              {"F8_E4M3", Kind::e4m3}, {"F8_E8M0", Kind::e8m0}, {"U8", Kind::e8m0}};
-  const auto found = stored.find(name);
-  if (found == stored.end()) return corrupt_data(concat("tensor '", printable(name), "' is missing"));
   ScaleValues out;
-  out.tensor_ = found->second;
-  out.count_ = 1;
-  for (const std::int64_t extent : out.tensor_.shape) out.count_ *= extent;
+  PAGODA_ASSIGN_OR_RETURN(out.tensor_, stored_tensor(stored, name));
   for (const Type& type : kTypes) {
     if (type.name != out.tensor_.type) continue;
     out.kind_ = type.kind;
     return out;
   }
-  return corrupt_data(
-      concat("tensor '", printable(name), "' has dtype ", out.tensor_.type, ", which is none of a scale"));
+  return bad_tensor(name, "has dtype ", out.tensor_.type, ", which no scale has");
 }
 
 float ScaleValues::stored_at(std::int64_t index) const {
@@ -116,8 +113,7 @@ Status ScaleValues::read(std::int64_t index, float& value) const {
   value = stored_at(index) / divisor_;
   if (inverse_ && std::isfinite(value)) value = 1 / value;
   if (std::isfinite(value)) return ok_status();
-  return corrupt_data(
-      concat("tensor '", printable(tensor_.name), "' has a scale that is no number, at ", index));
+  return bad_tensor(tensor_.name, "has a scale that is not a number, at ", index);
 }
 
 }  // namespace pagoda

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/strings.h"
+#include "loader/printable.h"
 #include "loader/quantization.h"
 #include "loader/safetensors.h"
 #include "tensor/dtype.h"
@@ -29,7 +31,7 @@ struct QuantizedWeight {
   std::vector<std::string> parts = {};  // stored tensors that it is made of
   LinearArithmetic inputs = {};         // as its scheme asks for
   // Rows first to first + count - 1, all outer dimensions counted together, to `to`. corrupt_data: a scale
-  // that is no number, a weight that is none.
+  // that is not a number, a weight that is none.
   std::function<Status(std::int64_t first, std::int64_t count, std::byte* to)> decode = {};
 
   std::int64_t columns() const { return shape.back(); }
@@ -64,7 +66,7 @@ class ScaleValues {
   static Result<ScaleValues> find(const StoredTensors& stored, const std::string& name);
 
   const std::vector<std::int64_t>& shape() const { return tensor_.shape; }
-  std::int64_t count() const { return count_; }
+  std::int64_t count() const { return tensor_.elements(); }
   // corrupt_data where it is not finite.
   Status read(std::int64_t index, float& value) const;
   const std::string& name() const { return tensor_.name; }
@@ -75,13 +77,20 @@ class ScaleValues {
   float stored_at(std::int64_t index) const;
   enum class Kind : std::uint8_t { f32, f16, bf16, e4m3, e8m0 };
   FileTensor tensor_;
-  std::int64_t count_ = 0;
   Kind kind_ = Kind::f32;
   float divisor_ = 1;
   bool inverse_ = false;
 };
 
-// corrupt_data where there is none of this type and number of dimensions.
+// corrupt_data: "tensor 'NAME' " and what is wrong with it.
+template <class... Parts>
+Status bad_tensor(std::string_view name, const Parts&... what) {
+  return corrupt_data(concat("tensor '", printable(name), "' ", what...));
+}
+
+// corrupt_data: the tensor is missing.
+Result<FileTensor> stored_tensor(const StoredTensors& stored, const std::string& name);
+// corrupt_data: it is missing, or has another type or number of dimensions.
 Result<FileTensor> find_part(const StoredTensors& stored, const std::string& name, std::string_view type,
                              std::size_t dimensions);
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/assign_or_return.h"
 #include "base/check.h"
 #include "base/strings.h"
 
@@ -64,9 +65,7 @@ Status SafetensorsWriter::open_shard() {
   std::string text = json::serialize(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t size = text.size();
-  auto file = NewFile::create(in_folder(folder_, shard_name(shard_)));
-  if (!file) return file.error();
-  file_ = *std::move(file);
+  PAGODA_ASSIGN_OR_RETURN(file_, NewFile::create(in_folder(folder_, shard_name(shard_))));
   PAGODA_RETURN_IF_ERROR(file_->write({reinterpret_cast<const char*>(&size), sizeof size}));
   return file_->write(text);
 }
@@ -95,10 +94,9 @@ Status SafetensorsWriter::write_index() const {
     total += tensors_[i].bytes;
   }
   const json::object index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
-  auto file = NewFile::create(in_folder(folder_, "model.safetensors.index.json"));
-  if (!file) return file.error();
-  PAGODA_RETURN_IF_ERROR((*file)->write(json::serialize(index) + "\n"));
-  return (*file)->finish();
+  PAGODA_ASSIGN_OR_RETURN(auto file, NewFile::create(in_folder(folder_, "model.safetensors.index.json")));
+  PAGODA_RETURN_IF_ERROR(file->write(json::serialize(index) + "\n"));
+  return file->finish();
 }
 
 Status SafetensorsWriter::finish() {

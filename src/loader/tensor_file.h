@@ -2,14 +2,17 @@
 // TensorFile: what a GGUF and a safetensors file have in common: a mapping, and the tensors listed in it.
 // gguf.h and safetensors.h have the formats' own parts and their parsers. Threads: any may read.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "loader/mapped_file.h"
 #include "loader/printable.h"
 #include "tensor/tensor_view.h"
@@ -24,12 +27,16 @@ struct FileTensor {
   std::vector<std::int64_t> shape;  // outermost first
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
+
+  std::int64_t elements() const {
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+  }
 };
 
 inline std::span<const std::byte> stored_bytes(const FileTensor& tensor) {
   return {tensor.data, static_cast<std::size_t>(tensor.bytes)};
 }
-// As of tensors that say nothing: biases of zeros, zero points of zeros, indices that are -1.
+// True of tensors without effect: biases of 0, zero points of 0, group indices of -1.
 inline bool all_bytes_are(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [value](std::byte byte) { return byte == value; });
 }
@@ -48,11 +55,10 @@ class TensorFile {
  protected:
   template <class File>
   static Result<File> open_as(const std::string& path) {
-    Result<std::shared_ptr<MappedFile>> mapped = MappedFile::open(path);
-    if (!mapped) return mapped.error();
-    Result<File> file = File::parse((*mapped)->bytes());
+    PAGODA_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> mapped, MappedFile::open(path));
+    Result<File> file = File::parse(mapped->bytes());
     if (!file) return file.error().annotate(printable(path));
-    file->file_ = *std::move(mapped);
+    file->file_ = std::move(mapped);
     return file;
   }
 

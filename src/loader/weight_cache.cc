@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/private_folder.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
@@ -120,9 +121,8 @@ Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t
   const std::string temporary = path(head.key, ".tmp");
   ::unlink(temporary.c_str());  // left by a process that ended while making it
   PAGODA_RETURN_IF_ERROR(make_space(expected_bytes, making.path_));
-  auto writer = PackedFileWriter::create(temporary, std::move(head));
-  if (!writer) return writer.error();
-  making.writer_.emplace(*std::move(writer));
+  PAGODA_ASSIGN_OR_RETURN(auto writer, PackedFileWriter::create(temporary, std::move(head)));
+  making.writer_.emplace(std::move(writer));
   return making;
 }
 

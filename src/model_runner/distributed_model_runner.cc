@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/clock.h"
 #include "base/strings.h"
 #include "model_runner/control_message.h"
@@ -221,9 +222,8 @@ Status obey(RankRunner& runner, const ParallelContext& parallel) {
 
 Result<std::unique_ptr<RankRunner>> load_on_cpu(std::shared_ptr<const ModelSource> source,
                                                 const RunnerOptions& options) {
-  auto runner = LocalModelRunner::create(std::move(source), options);
-  if (!runner) return runner.error();
-  return std::unique_ptr<RankRunner>(*std::move(runner));
+  PAGODA_ASSIGN_OR_RETURN(auto runner, LocalModelRunner::create(std::move(source), options));
+  return std::unique_ptr<RankRunner>(std::move(runner));
 }
 
 Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
@@ -344,7 +344,7 @@ Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions optio
   const auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
   Status status = told ? (*local)->connect() : told.error();
   if (status.ok()) status = obey(**local, options.parallel);
-  // An error that rank 0 already knows is told once more, to no harm.
+  // Reporting an error that rank 0 already knows does no harm.
   if (!status.ok()) options.parallel.communicator->abort(status.message());
   return status;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/assign_or_return.h"
+
 namespace pagoda {
 namespace {
 
@@ -47,11 +49,10 @@ Result<DivergenceResult> measure_divergence(ModelRunner& runner, ModelRunner& re
     WindowRun reference_run(reference, window, reference_options, vocab_size);
     const std::size_t step = std::min(kStep, static_cast<std::size_t>(options.max_num_batched_tokens));
     while (!run.done()) {
-      const auto entries = run.next(step), expected = reference_run.next(step);
-      if (!entries) return entries.error();
-      if (!expected) return expected.error();
-      for (std::size_t i = 0; i < entries->size(); ++i) {
-        const TokenLogprobs &entry = (*entries)[i], &known = (*expected)[i];
+      PAGODA_ASSIGN_OR_RETURN(const auto entries, run.next(step));
+      PAGODA_ASSIGN_OR_RETURN(const auto expected, reference_run.next(step));
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        const TokenLogprobs &entry = entries[i], &known = expected[i];
         of_position.push_back(divergence(known, entry, by_token));
         num_same += entry.top.front().token == known.top.front().token ? 1 : 0;
         result.mean_nll -= entry.chosen.logprob;

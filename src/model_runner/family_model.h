@@ -165,103 +165,66 @@ inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& 
   return out;
 }
 
-// A tensor as converters write it into GGUF.
+// A tensor as converters write it into GGUF. `what` is the kind of conversion and its numbers.
 inline std::vector<float> converted(const FamilyTensor& tensor, const boost::json::array& what) {
-  std::vector<float> values = tensor.values;
-  if (what.empty()) return values;
+  if (what.empty()) return tensor.values;
   const std::string_view kind = what[0].as_string();
-  if (kind == "plus") {
-    for (float& value : values) value += what[1].to_number<float>();
-    return values;
-  }
-  if (kind == "half") {  // half of each matrix's rows: gate, or up
-    const std::size_t rows = tensor.shape[tensor.shape.size() - 2].to_number<std::size_t>(),
-                      columns = tensor.shape.back().to_number<std::size_t>();
-    const auto part = what[1].to_number<std::size_t>();
-    std::vector<float> half;
-    for (std::size_t begin = 0; begin < values.size(); begin += rows * columns)
-      half.insert(half.end(), values.begin() + static_cast<std::ptrdiff_t>(begin + part * rows / 2 * columns),
-                  values.begin() + static_cast<std::ptrdiff_t>(begin + (part + 1) * rows / 2 * columns));
-    return half;
-  }
-  if (kind == "columns") {  // first, first + step, ..., so many of each expert's matrix, as rows
-    const std::size_t columns = tensor.shape.back().to_number<std::size_t>(),
-                      experts = tensor.shape[0].to_number<std::size_t>(),
-                      rows = values.size() / experts / columns;
-    std::vector<float> part;
-    for (std::size_t expert = 0; expert < experts; ++expert)
-      for (std::size_t i = 0; i < what[3].to_number<std::size_t>(); ++i)
-        for (std::size_t row = 0; row < rows; ++row)
-          part.push_back(values[(expert * rows + row) * columns + what[1].to_number<std::size_t>() +
-                                i * what[2].to_number<std::size_t>()]);
-    return part;
-  }
-  if (kind == "heads") {  // so many rows of each head, from one on, or these transposed
-    const auto heads = what[1].to_number<std::size_t>(), begin = what[2].to_number<std::size_t>(),
-               count = what[3].to_number<std::size_t>(), columns = tensor.shape[1].to_number<std::size_t>(),
-               head_rows = tensor.shape[0].to_number<std::size_t>() / heads;
-    const bool transposed = what[4].to_number<int>() != 0;
-    std::vector<float> part;
-    for (std::size_t head = 0; head < heads; ++head) {
-      const float* const first = values.data() + (head * head_rows + begin) * columns;
-      for (std::size_t i = 0; i < count * columns; ++i)
-        part.push_back(transposed ? first[i % count * columns + i / count] : first[i]);
-    }
-    return part;
-  }
-  const std::size_t rows = tensor.shape[0].to_number<std::size_t>(), columns = values.size() / rows;
-  if (kind == "from")  // without the rows before
-    return {values.begin() + static_cast<std::ptrdiff_t>(what[1].to_number<std::size_t>() * columns),
-            values.end()};
-  if (kind == "times_rows") {  // so many rows times this, so many times that, ...
-    auto value = values.begin();
-    for (std::size_t i = 1; i + 1 < what.size(); i += 2)
-      for (std::size_t left = what[i].to_number<std::size_t>() * columns; left > 0; --left, ++value)
-        *value *= what[i + 1].to_number<float>();
-    return values;
-  }
-  if (kind == "rows" ||
-      kind == "rate") {  // so many at once, these of them; rate: minus exp of what is stored
-    const std::size_t unit = what[1].to_number<std::size_t>() * columns;
-    std::vector<float> picked;
-    for (std::size_t i = 2; i < what.size(); ++i) {
-      const auto from = values.begin() + static_cast<std::ptrdiff_t>(what[i].to_number<std::size_t>() * unit);
-      picked.insert(picked.end(), from, from + static_cast<std::ptrdiff_t>(unit));
-    }
-    if (kind == "rate")
-      for (float& value : picked) value = -std::exp(value);
-    return picked;
-  }
-  if (kind == "column_blocks") {  // blocks of so many columns, in this order
-    const std::size_t unit = what[1].to_number<std::size_t>();
-    auto to = values.begin();
-    for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t i = 2; i < what.size(); ++i)
-        to = std::copy_n(tensor.values.begin() + static_cast<std::ptrdiff_t>(
-                                                     row * columns + what[i].to_number<std::size_t>() * unit),
-                         unit, to);
-    return values;
-  }
-  std::size_t next = 0;
-  const auto take = [&](std::size_t row) {
-    std::copy_n(tensor.values.begin() + static_cast<std::ptrdiff_t>(row * columns), columns,
-                values.begin() + static_cast<std::ptrdiff_t>(next++ * columns));
+  const auto number = [&](std::size_t index) { return what[index].to_number<std::size_t>(); };
+  const auto extent = [&](std::size_t axis) { return tensor.shape[axis].to_number<std::size_t>(); };
+  const std::size_t rows = extent(0), columns = tensor.values.size() / rows;
+  std::vector<float> out;
+  const auto take = [&](std::size_t first, std::size_t count) {
+    const auto begin = tensor.values.begin() + static_cast<std::ptrdiff_t>(first);
+    out.insert(out.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
   };
-  if (kind == "permute") {  // halves of a head become neighbours
-    const std::size_t heads = what[1].to_number<std::size_t>(), half = rows / heads / 2;
-    for (std::size_t head = 0; head < heads; ++head)
+  if (kind == "plus") {
+    for (const float value : tensor.values) out.push_back(value + what[1].to_number<float>());
+  } else if (kind == "times_rows") {  // so many rows times this, so many times that, ...
+    for (std::size_t i = 1; i + 1 < what.size(); i += 2)
+      for (std::size_t left = number(i) * columns; left > 0; --left)
+        out.push_back(tensor.values[out.size()] * what[i + 1].to_number<float>());
+    take(out.size(), tensor.values.size() - out.size());
+  } else if (kind == "from") {  // without the rows before
+    take(number(1) * columns, tensor.values.size() - number(1) * columns);
+  } else if (kind == "half") {  // one half of each matrix's rows: gate, or up
+    const std::size_t matrix = extent(tensor.shape.size() - 2) * extent(tensor.shape.size() - 1);
+    for (std::size_t begin = 0; begin < tensor.values.size(); begin += matrix)
+      take(begin + number(1) * matrix / 2, matrix / 2);
+  } else if (kind == "columns") {  // first, first + step, ..., so many of each expert's matrix, as rows
+    const std::size_t width = extent(tensor.shape.size() - 1), height = columns / width;
+    for (std::size_t expert = 0; expert < rows; ++expert)
+      for (std::size_t i = 0; i < number(3); ++i)
+        for (std::size_t row = 0; row < height; ++row)
+          take((expert * height + row) * width + number(1) + i * number(2), 1);
+  } else if (kind == "heads") {  // so many rows of each head, from one on, or these transposed
+    const std::size_t count = number(3), head_rows = rows / number(1);
+    for (std::size_t head = 0; head < number(1); ++head)
+      for (std::size_t i = 0; i < count * columns; ++i)
+        take(
+            (head * head_rows + number(2)) * columns + (number(4) != 0 ? i % count * columns + i / count : i),
+            1);
+  } else if (kind == "rows" || kind == "rate") {  // so many at once, these of them; rate: minus their exp
+    for (std::size_t i = 2; i < what.size(); ++i) take(number(i) * number(1) * columns, number(1) * columns);
+    if (kind == "rate")
+      for (float& value : out) value = -std::exp(value);
+  } else if (kind == "column_blocks") {  // blocks of so many columns, in this order
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t i = 2; i < what.size(); ++i) take(row * columns + number(i) * number(1), number(1));
+  } else if (kind == "permute") {  // halves of a head become neighbours
+    const std::size_t half = rows / number(1) / 2;
+    for (std::size_t head = 0; head < number(1); ++head)
       for (std::size_t i = 0; i < half; ++i)
-        for (const std::size_t part : {0, 1}) take((head * 2 + part) * half + i);
+        for (const std::size_t part : {0, 1}) take(((head * 2 + part) * half + i) * columns, columns);
   } else {  // "ungroup": all queries, all keys, all values
-    const auto heads = what[1].to_number<std::size_t>(), kv = what[2].to_number<std::size_t>(),
-               size = what[3].to_number<std::size_t>(), group = heads / kv;
+    const std::size_t heads = number(1), kv = number(2), head_values = number(3) * columns,
+                      group = heads / kv;
     for (std::size_t head = 0; head < heads; ++head)
-      for (std::size_t i = 0; i < size; ++i) take((head / group * (group + 2) + head % group) * size + i);
+      take((head / group * (group + 2) + head % group) * head_values, head_values);
     for (const std::size_t part : {group, group + 1})
       for (std::size_t head = 0; head < kv; ++head)
-        for (std::size_t i = 0; i < size; ++i) take((head * (group + 2) + part) * size + i);
+        take((head * (group + 2) + part) * head_values, head_values);
   }
-  return values;
+  return out;
 }
 
 // The same model in GGUF, or "" where the fixture has none.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/linear.h"
@@ -100,9 +101,8 @@ Result<KvLayout> plan_kv_layout(const ModelSource& source, const ModelInfo& mode
     largest = std::max(largest, layer.head_size);
     latent = latent || layer.latent_size > 0;
   }
-  auto stored = kv_dtype(source, model, dtype, kv_cache_dtype, largest, latent);
-  if (!stored) return stored.error();
-  return KvLayout{.dtype = *stored,
+  PAGODA_ASSIGN_OR_RETURN(auto stored, kv_dtype(source, model, dtype, kv_cache_dtype, largest, latent));
+  return KvLayout{.dtype = stored,
                   .num_layers = model.decoder.num_layers(),
                   .num_kv_heads = layers.front().num_kv_heads,
                   .head_size = layers.front().head_size,

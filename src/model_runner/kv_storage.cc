@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -42,11 +43,10 @@ Result<KvStorage> KvStorage::begin(const KvLayout& layout, std::int64_t num_bloc
 
 Result<KvStorage> KvStorage::create(const KvLayout& layout, std::int64_t num_blocks,
                                     std::int64_t num_swap_blocks) {
-  auto storage = begin(layout, num_blocks, num_swap_blocks);
-  if (!storage) return storage.error();
-  auto pool = Memory::reserve(static_cast<std::size_t>(num_blocks) * storage->piece_bytes_);
+  PAGODA_ASSIGN_OR_RETURN(auto storage, begin(layout, num_blocks, num_swap_blocks));
+  auto pool = Memory::reserve(static_cast<std::size_t>(num_blocks) * storage.piece_bytes_);
   if (!pool) return pool.error().annotate("KV cache");
-  storage->pool_ = *std::move(pool);
+  storage.pool_ = *std::move(pool);
   return storage;
 }
 
@@ -57,11 +57,10 @@ Result<KvStorage> KvStorage::create_virtual(const KvLayout& layout, const Virtua
     return invalid_argument(
         concat("a virtual KV cache of ", shape.num_slots, " slots of ", shape.blocks_per_slot, " blocks"));
   }
-  auto storage = begin(layout, num_blocks, num_swap_blocks);
-  if (!storage) return storage.error();
-  storage->num_pieces_ = shape.num_tensors;
-  storage->piece_bytes_ /= static_cast<std::size_t>(shape.num_tensors);
-  CHECK(static_cast<std::int64_t>(storage->piece_bytes_) <= shape.page_bytes);
+  PAGODA_ASSIGN_OR_RETURN(auto storage, begin(layout, num_blocks, num_swap_blocks));
+  storage.num_pieces_ = shape.num_tensors;
+  storage.piece_bytes_ /= static_cast<std::size_t>(shape.num_tensors);
+  CHECK(static_cast<std::int64_t>(storage.piece_bytes_) <= shape.page_bytes);
   auto arena = PageArena::create({.page_bytes = shape.page_bytes,
                                   .num_tensors = shape.num_tensors,
                                   .num_pages = num_blocks,
@@ -70,7 +69,7 @@ Result<KvStorage> KvStorage::create_virtual(const KvLayout& layout, const Virtua
   const std::int64_t num_created = shape.num_created < 0 ? num_blocks : shape.num_created;
   if (const Status status = arena->create_pages(0, num_created); !status.ok())
     return status.annotate("virtual KV cache");
-  storage->mapper_ = std::make_unique<PageMapper>(*std::move(arena));
+  storage.mapper_ = std::make_unique<PageMapper>(*std::move(arena));
   return storage;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "base/clock.h"
 #include "base/strings.h"
 #include "models/read_config.h"
@@ -30,9 +31,8 @@ std::int64_t buffer_bytes(std::int32_t vocab_size, const RunnerOptions& options)
 
 Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options) {
   if (options.model) return options.model;
-  auto model = read_model_config(source);
-  if (!model) return model.error();
-  return std::make_shared<const ModelInfo>(*std::move(model));
+  PAGODA_ASSIGN_OR_RETURN(auto model, read_model_config(source));
+  return std::make_shared<const ModelInfo>(std::move(model));
 }
 
 Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_ptr<const ModelSource> source,
@@ -41,45 +41,43 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
   if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
-  auto model = model_of(*source, options);
-  if (!model) return model.error();
-  PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
-  auto layout = plan_kv_layout(*source, **model, options.dtype, options.kv_cache_dtype, options.block_size);
-  if (!layout) return layout.error();
+  PAGODA_ASSIGN_OR_RETURN(auto model, model_of(*source, options));
+  PAGODA_RETURN_IF_ERROR(check_encoder(model->decoder, options));
+  PAGODA_ASSIGN_OR_RETURN(auto layout, plan_kv_layout(*source, *model, options.dtype, options.kv_cache_dtype,
+                                                      options.block_size));
 
   std::unique_ptr<LocalModelRunner> runner(new LocalModelRunner);
   runner->options_ = options;
-  runner->options_.model = *std::move(model);
-  runner->layout_ = *layout;
+  runner->options_.model = std::move(model);
+  runner->layout_ = layout;
   runner->pool_ = std::make_unique<ThreadPool>(options.threads);
   runner->context_.backend = options.backend;
   if (options.cpu_level) runner->context_.level = *options.cpu_level;
   runner->context_.pool = options.threads > 1 ? runner->pool_.get() : nullptr;
 
-  auto decoder = runner->load_decoder(*source);
-  if (!decoder) return decoder.error();
+  PAGODA_ASSIGN_OR_RETURN(auto decoder, runner->load_decoder(*source));
   runner->identity_ = source->identity();
-  runner->decoder_ = *std::move(decoder);
+  runner->decoder_ = std::move(decoder);
   const std::vector<LayerState> layers = layer_states(runner->config());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    KvLayout& of_layer = runner->layer_layouts_.emplace_back(*layout);
+    KvLayout& of_layer = runner->layer_layouts_.emplace_back(layout);
     of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
     of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
   runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows,
-                                    options.block_size * dtype_info(layout->dtype).block_bytes);
+                                    options.block_size * dtype_info(layout.dtype).block_bytes);
   runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
-  if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout->num_layers;
+  if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout.num_layers;
   if (options.pooling) {
     PAGODA_RETURN_IF_ERROR(runner->prepare_pooling(*source));
   } else if (runner->samples()) {
     runner->sampler_.emplace(runner->context_);
-    auto logits = Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
-                                  static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float));
-    if (!logits) return logits.error();
-    runner->logits_ = *std::move(logits);
+    PAGODA_ASSIGN_OR_RETURN(
+        runner->logits_,
+        Memory::reserve(static_cast<std::size_t>(logit_buffer_rows(options)) *
+                        static_cast<std::size_t>(runner->config().vocab_size) * sizeof(float)));
   }
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
   if (options.num_blocks > 0 && !runner->keeps_nothing()) {
@@ -97,25 +95,20 @@ RotationRule rotation_rule_of(const DecoderConfig& config) {
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
   kv_ = {};  // the old one goes first: both may not fit
-  auto storage = KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks);
-  if (!storage) return storage.error();
-  kv_ = *std::move(storage);
+  PAGODA_ASSIGN_OR_RETURN(kv_, KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks));
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
 }
 
 Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                              std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  auto plan = in_blocks_of(kv_plan_, layout);
-  if (!plan) return plan.error();
+  PAGODA_ASSIGN_OR_RETURN(auto plan, in_blocks_of(kv_plan_, layout));
   kv_ = {};
-  auto storage = KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks);
-  if (!storage) return storage.error();
-  kv_ = *std::move(storage);
+  PAGODA_ASSIGN_OR_RETURN(kv_, KvStorage::create_virtual(layout, shape, num_blocks, num_swap_blocks));
   const std::int32_t num_layers = layout_.num_layers;
   layout_ = layout;
   layout_.num_layers = num_layers;
-  kv_plan_ = *std::move(plan);
+  kv_plan_ = std::move(plan);
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return make_step_layout();
 }
@@ -124,19 +117,18 @@ Status LocalModelRunner::make_step_layout() {
   const std::int32_t positions = config().max_positions;
   // Other ranks know no masks, and all of them need the same rows.
   const OutputRowRules output = {.knows_tokens = samples(), .settles = options_.parallel.size() == 1};
-  auto step = StepLayout::create(
-      kv_plan_,
-      {.max_tokens = options_.max_num_batched_tokens,
-       .max_seqs = options_.max_num_seqs,
-       .max_context = options_.max_context > 0 ? std::min(options_.max_context, positions) : positions,
-       .max_positions = positions,
-       .vocab_size = config().vocab_size,
-       .block_size = layout_.block_size,
-       .pools = pools(),
-       .draws = samples(),
-       .output = output});
-  if (!step) return step.error();
-  step_ = *std::move(step);
+  PAGODA_ASSIGN_OR_RETURN(
+      step_, StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
+                                           .max_seqs = options_.max_num_seqs,
+                                           .max_context = options_.max_context > 0
+                                                              ? std::min(options_.max_context, positions)
+                                                              : positions,
+                                           .max_positions = positions,
+                                           .vocab_size = config().vocab_size,
+                                           .block_size = layout_.block_size,
+                                           .pools = pools(),
+                                           .draws = samples(),
+                                           .output = output}));
   return ok_status();
 }
 

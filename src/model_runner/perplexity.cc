@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/assign_or_return.h"
+
 namespace pagoda {
 
 WindowRun::WindowRun(ModelRunner& runner, std::span<const TokenId> tokens, const PerplexityOptions& options,
@@ -10,7 +12,7 @@ WindowRun::WindowRun(ModelRunner& runner, std::span<const TokenId> tokens, const
     : runner_(runner), tokens_(tokens), num_top_(num_top) {
   const std::vector<KvGroup> groups =
       options.groups.empty() ? one_full_group(options.block_size) : options.groups;
-  std::vector<std::size_t> begins;  // starts of the groups, and of the text behind them
+  std::vector<std::size_t> begins;  // starts of the groups, and of the text after them
   for (const KvGroup& group : groups) {
     begins.push_back(pages_.size());
     for (std::int64_t i = group.rows_for(std::ssize(tokens)) * group.pages_per_row; i > 0; --i)
@@ -45,9 +47,10 @@ Result<std::vector<float>> score_window(ModelRunner& runner, std::span<const Tok
   std::vector<float> logprobs;
   WindowRun window(runner, tokens, options);
   while (!window.done()) {
-    const auto entries = window.next(static_cast<std::size_t>(std::max(options.max_num_batched_tokens, 1)));
-    if (!entries) return entries.error();
-    for (const TokenLogprobs& entry : *entries) logprobs.push_back(entry.chosen.logprob);
+    PAGODA_ASSIGN_OR_RETURN(
+        const auto entries,
+        window.next(static_cast<std::size_t>(std::max(options.max_num_batched_tokens, 1))));
+    for (const TokenLogprobs& entry : entries) logprobs.push_back(entry.chosen.logprob);
   }
   return logprobs;
 }
@@ -77,13 +80,12 @@ Result<PerplexityResult> measure_perplexity(ModelRunner& runner, std::span<const
   PerplexityResult result;
   double sum = 0;
   PAGODA_RETURN_IF_ERROR(for_each_window(tokens, options, [&](std::span<const TokenId> window) {
-    const auto logprobs = score_window(runner, window, options);
-    if (!logprobs) return logprobs.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto logprobs, score_window(runner, window, options));
     double window_sum = 0;
-    for (const float logprob : *logprobs) window_sum -= logprob;
+    for (const float logprob : logprobs) window_sum -= logprob;
     sum += window_sum;
-    result.num_scored += static_cast<std::int64_t>(logprobs->size());
-    result.window_mean_nll.push_back(window_sum / static_cast<double>(logprobs->size()));
+    result.num_scored += static_cast<std::int64_t>(logprobs.size());
+    result.window_mean_nll.push_back(window_sum / static_cast<double>(logprobs.size()));
     if (progress) progress(std::ssize(result.window_mean_nll));
     return ok_status();
   }));

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/json_object.h"
 
@@ -69,9 +70,8 @@ class Reading {
 
   Status read() {
     if (const std::optional<std::string> text = source_.side_file("config.json")) {
-      auto config = parse_json_object(*text, "config.json");
-      if (!config) return config.error();
-      PAGODA_RETURN_IF_ERROR(read_config(*config));
+      PAGODA_ASSIGN_OR_RETURN(auto config, parse_json_object(*text, "config.json"));
+      PAGODA_RETURN_IF_ERROR(read_config(config));
     }
     if (const std::optional<std::string> text = source_.side_file("modules.json"))
       PAGODA_RETURN_IF_ERROR(read_modules(*text));
@@ -121,9 +121,7 @@ class Reading {
         own != nullptr && own->is_object())
       function = text_of(own->get_object(), "activation_fn");
     if (function.empty()) return ok_status();
-    auto activation = activation_named(function, "config.json");
-    if (!activation) return activation.error();
-    model_.score_activation = *activation;
+    PAGODA_ASSIGN_OR_RETURN(model_.score_activation, activation_named(function, "config.json"));
     return ok_status();
   }
 
@@ -154,11 +152,10 @@ class Reading {
         if (!pools)  // ColBERT
           return unimplemented(
               "modules.json: a vector for each token (Dense before Pooling) is not supported");
-        auto config = parse_json_object(*written, where);
-        if (!config) return config.error();
-        auto activation = activation_named(text_of(*config, "activation_function"), where);
-        if (!activation) return activation.error();
-        model_.dense.push_back({std::string(folder), *activation});
+        PAGODA_ASSIGN_OR_RETURN(auto config, parse_json_object(*written, where));
+        PAGODA_ASSIGN_OR_RETURN(auto activation,
+                                activation_named(text_of(config, "activation_function"), where));
+        model_.dense.push_back({std::string(folder), activation});
       } else {
         return unimplemented(
             "modules.json: a module is not supported; supported: Transformer, Pooling, Dense, "
@@ -170,13 +167,12 @@ class Reading {
   }
 
   Status read_pooling(std::string_view text, const std::string& where) {
-    auto config = parse_json_object(text, where);
-    if (!config) return config.error();
+    PAGODA_ASSIGN_OR_RETURN(auto config, parse_json_object(text, where));
     std::vector<PoolingType> asked;
-    if (is_true(*config, "pooling_mode_cls_token")) asked.push_back(PoolingType::first);
-    if (is_true(*config, "pooling_mode_mean_tokens")) asked.push_back(PoolingType::mean);
-    if (is_true(*config, "pooling_mode_lasttoken")) asked.push_back(PoolingType::last);
-    if (const auto named = pooling_named(text_of(*config, "pooling_mode"))) asked.push_back(*named);
+    if (is_true(config, "pooling_mode_cls_token")) asked.push_back(PoolingType::first);
+    if (is_true(config, "pooling_mode_mean_tokens")) asked.push_back(PoolingType::mean);
+    if (is_true(config, "pooling_mode_lasttoken")) asked.push_back(PoolingType::last);
+    if (const auto named = pooling_named(text_of(config, "pooling_mode"))) asked.push_back(*named);
     if (asked.size() != 1)
       return unimplemented(
           concat(where, ": this pooling is not supported; supported: cls, mean, last token"));
@@ -211,9 +207,8 @@ class Reading {
   }
 
   Status read_overrides() {
-    auto overrides = parse_json_object(wishes_.overrides, "--hf-overrides");
-    if (!overrides) return overrides.error();
-    for (const auto& [name, value] : *overrides) {
+    PAGODA_ASSIGN_OR_RETURN(auto overrides, parse_json_object(wishes_.overrides, "--hf-overrides"));
+    for (const auto& [name, value] : overrides) {
       if (name == "classifier_from_token") {
         const json::array* list = value.if_array();
         if (list == nullptr || list->size() != 2 ||
@@ -229,9 +224,8 @@ class Reading {
   }
 
   Status read_pooler_config() {
-    auto config = parse_json_object(wishes_.pooler_config, "--pooler-config");
-    if (!config) return config.error();
-    for (const auto& [name, value] : *config) {
+    PAGODA_ASSIGN_OR_RETURN(auto config, parse_json_object(wishes_.pooler_config, "--pooler-config"));
+    for (const auto& [name, value] : config) {
       if (name == "pooling_type" || name == "seq_pooling_type") {
         const auto type = value.is_string() ? pooling_named(value.get_string()) : std::nullopt;
         if (!type) return invalid_argument("--pooler-config: 'pooling_type' must be LAST, CLS or MEAN");

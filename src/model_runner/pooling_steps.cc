@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "model_runner/local_model_runner.h"
 
 namespace pagoda {
@@ -24,9 +25,7 @@ Status LocalModelRunner::prepare_pooling(const ModelSource& source) {
     PAGODA_RETURN_IF_ERROR(allocate_kv_cache(blocks_of_a_step(options_), 0));
   }
   if (!samples()) return ok_status();
-  auto pooler = VectorPooler::create(context_, source, *options_.pooling, *decoder_);
-  if (!pooler) return pooler.error();
-  pooler_ = *std::move(pooler);
+  PAGODA_ASSIGN_OR_RETURN(pooler_, VectorPooler::create(context_, source, *options_.pooling, *decoder_));
   return ok_status();
 }
 

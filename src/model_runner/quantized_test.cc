@@ -165,7 +165,7 @@ TEST(QuantizedFolder, WithAScaleThatIsNoNumberIsRefused) {
   damaged.seekp(at);
   damaged.put('\xff');
   damaged.close();
-  EXPECT_NE(refusal().find("has a scale that is no number"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("has a scale that is not a number"), std::string::npos) << refusal();
   std::filesystem::remove_all(to);
 }
 

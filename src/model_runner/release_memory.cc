@@ -1,4 +1,5 @@
 // How LocalModelRunner gives its memory back while the engine sleeps, and gets its weights again.
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "model_runner/local_model_runner.h"
 
@@ -22,14 +23,11 @@ Status LocalModelRunner::release_memory(KvContent content) {
 // told of the model.
 Status LocalModelRunner::load_weights() {
   if (!released_) return ok_status();
-  auto source = options_.reopen();
-  if (!source) return source.error();
-  if ((*source)->identity() != identity_)
+  PAGODA_ASSIGN_OR_RETURN(auto source, options_.reopen());
+  if (source->identity() != identity_)
     return unavailable(
-        concat((*source)->path(), " has changed since it was loaded: the server must be restarted."));
-  auto decoder = load_decoder(**source);
-  if (!decoder) return decoder.error();
-  decoder_ = *std::move(decoder);
+        concat(source->path(), " has changed since it was loaded: the server must be restarted."));
+  PAGODA_ASSIGN_OR_RETURN(decoder_, load_decoder(*source));
   released_ = false;
   return ok_status();
 }

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <type_traits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "model_runner/vector_pooler.h"
 
@@ -47,9 +48,7 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
   }
   const std::size_t total = layout.place_sections(tokens, sequences) +
                             as_size((sequences * table_words + kLine - 1) / kLine * kLine);
-  auto memory = Memory::reserve(total * sizeof(std::int32_t));
-  if (!memory) return memory.error();
-  layout.memory_ = *std::move(memory);
+  PAGODA_ASSIGN_OR_RETURN(layout.memory_, Memory::reserve(total * sizeof(std::int32_t)));
   return layout;
 }
 
@@ -326,7 +325,7 @@ void StepLayout::put_tables(const ScheduledBatch& batch) {
   table_words_ = as_size(next - first);
 }
 
-// Blocks for each sequence, one behind the other, that all layers use in turn.
+// Contiguous blocks for each sequence, which all layers use in turn.
 void StepLayout::put_whole_prompts() {
   std::int32_t block = 0;
   for (std::int32_t i = 0; i < num_sequences_; ++i) {

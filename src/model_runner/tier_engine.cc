@@ -89,7 +89,7 @@ void TierEngine::take_news(TierNews& news) {
   });
 }
 
-// Under the lock, so that whoever takes it back knows that it is no longer called.
+// Under the lock, so that after it is removed it is no longer called.
 void TierEngine::on_news(std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
   wake_ = std::move(wake);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/elementwise.h"
@@ -105,10 +106,10 @@ Status VectorPooler::add_stage(const TensorView& matrix, std::vector<float> bias
   if (matrix.shape.size() != 2 || matrix.shape[1] != size_ || matrix.shape[0] < 1 ||
       matrix.shape[0] > (1 << 20) || (!bias.empty() && std::ssize(bias) != matrix.shape[0]))
     return corrupt_data("the classification head's matrix does not match the pooled vector");
-  auto packed = PackedLinear::pack(*context_, LinearType::float32, std::array{matrix}, std::move(bias));
-  if (!packed) return packed.error();
-  size_ = static_cast<std::int32_t>(packed->n());
-  stages_.push_back({.matrix = *std::move(packed), .activation = act, .norm = {}});
+  PAGODA_ASSIGN_OR_RETURN(
+      auto packed, PackedLinear::pack(*context_, LinearType::float32, std::array{matrix}, std::move(bias)));
+  size_ = static_cast<std::int32_t>(packed.n());
+  stages_.push_back({.matrix = std::move(packed), .activation = act, .norm = {}});
   return ok_status();
 }
 
@@ -129,13 +130,12 @@ Status VectorPooler::add_stage(const ModelSource& source, const std::string& nam
 Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& model) {
   for (const PoolingModel::Dense& dense : model.dense) {
     const std::string path = concat(source.path(), "/", dense.folder, "/model.safetensors");
-    auto file = SafetensorsFile::open(path);
-    if (!file) return file.error();
-    const auto matrix = file->tensors().find("linear.weight"), bias = file->tensors().find("linear.bias");
-    if (matrix == file->tensors().end())
+    PAGODA_ASSIGN_OR_RETURN(auto file, SafetensorsFile::open(path));
+    const auto matrix = file.tensors().find("linear.weight"), bias = file.tensors().find("linear.bias");
+    if (matrix == file.tensors().end())
       return corrupt_data(concat(dense.folder, ": tensor 'linear.weight' is missing"));
     const Status added =
-        add_stage(matrix->second, bias == file->tensors().end() ? std::vector<float>() : floats(bias->second),
+        add_stage(matrix->second, bias == file.tensors().end() ? std::vector<float>() : floats(bias->second),
                   dense.activation);
     if (!added.ok()) return added.annotate(dense.folder);
   }

@@ -1,4 +1,5 @@
 // The step times of a recorded run.
+#include "base/assign_or_return.h"
 #include "sim/calibration.h"
 #include "sim/run_log.h"
 
@@ -25,15 +26,13 @@ MeasuredStep shape_of(const LoggedStep& step) {
 }  // namespace
 
 Result<std::vector<MeasuredStep>> measured_steps(const std::string& log_path) {
-  auto log = RunLogReader::open(log_path);
-  if (!log) return log.error();
+  PAGODA_ASSIGN_OR_RETURN(auto log, RunLogReader::open(log_path));
   std::vector<MeasuredStep> out;
   TimeNs started = 0, finished = 0;
   while (true) {
-    auto event = (*log)->next();
-    if (!event) return event.error();
-    if (!*event) break;
-    const auto* step = std::get_if<LoggedStep>(&**event);
+    PAGODA_ASSIGN_OR_RETURN(auto event, log->next());
+    if (!event) break;
+    const auto* step = std::get_if<LoggedStep>(&*event);
     if (step == nullptr || step->failed || step->num_swapped_out + step->num_swapped_in > 0) continue;
     if (!out.empty() && step->started - finished < kSmallGap)
       out.back().seconds = to_seconds(step->started - started);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "sim/rate_search.h"
 
@@ -102,18 +103,16 @@ class Search {
   Result<double> nearest_rate(double rate, double step, double errors, bool wanted) {
     for (double at = rate * step;; at *= step) {
       if (at < kMinRate || at > kMaxRate) return at;
-      const auto answer = holds(at, question_.replicas, errors);
-      if (!answer) return answer.error();
-      if (*answer == wanted) return at;
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(at, question_.replicas, errors));
+      if (answer == wanted) return at;
     }
   }
 
   Result<std::int32_t> fewest_replicas(std::int32_t first, double errors) {
     std::int32_t below = 0, above = 0;  // does not hold; holds; 0: not known
     for (std::int32_t count = first; above == 0;) {
-      const auto answer = holds(*question_.rate, count, errors);
-      if (!answer) return answer.error();
-      if (*answer) {
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(*question_.rate, count, errors));
+      if (answer) {
         above = count;
       } else if (count == kMaxReplicas) {
         return invalid_argument(
@@ -125,9 +124,8 @@ class Search {
     }
     while (above - below > 1) {
       const std::int32_t middle = below + (above - below) / 2;
-      const auto answer = holds(*question_.rate, middle, errors);
-      if (!answer) return answer.error();
-      (*answer ? above : below) = middle;
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(*question_.rate, middle, errors));
+      (answer ? above : below) = middle;
     }
     return above;
   }
@@ -147,9 +145,8 @@ class Search {
   }
 
   Result<bool> holds(double rate, std::int32_t replicas, double errors) {
-    const auto trial = attempt(rate, replicas);
-    if (!trial) return trial.error();
-    return (*trial)->holds(errors);
+    PAGODA_ASSIGN_OR_RETURN(const auto trial, attempt(rate, replicas));
+    return trial->holds(errors);
   }
 
   const PlanQuestion& question_;
@@ -161,11 +158,10 @@ class Search {
 // by themselves.
 Result<double> served(SimulationOptions options, const WorkloadSpec& spec) {
   options.engine.max_queue_s = 0;
-  auto workload = open_workload(spec);
-  if (!workload) return workload.error();
+  PAGODA_ASSIGN_OR_RETURN(auto workload, open_workload(spec));
   std::vector<double> ends;
   const auto summary = simulate(
-      options, **workload,
+      options, *workload,
       {.on_outcome = [&](const SimulatedOutcome& one) { ends.push_back(one.finish_s); }, .on_progress = {}});
   if (!summary) return summary.error();
   std::ranges::sort(ends);
@@ -185,9 +181,8 @@ Result<double> capacity(const PlanQuestion& question, const PlanAnswer& plan) {
     WorkloadSpec spec = question.workload;
     spec.rate = rate;
     spec.num_requests = std::min<std::int64_t>(plan.num_requests, kFirstRequests * plan.replicas);
-    const auto found = served(std::move(options), spec);
-    if (!found) return found.error();
-    most = std::max(most, *found);
+    PAGODA_ASSIGN_OR_RETURN(const auto found, served(std::move(options), spec));
+    most = std::max(most, found);
   }
   return most;
 }
@@ -210,16 +205,15 @@ Status check_calibration(const CostModel& cost, double sequences) {
 Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const PlanAnswer* before) {
   PlanAnswer out;
   if (question.rate) {
-    const auto count = search.fewest_replicas(before ? before->replicas : 1, 0);
-    if (!count) return count.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto count, search.fewest_replicas(before ? before->replicas : 1, 0));
     out.rate = *question.rate;
-    out.replicas = *count;
+    out.replicas = count;
     return out;
   }
-  const auto rate = search.highest_rate(before ? before->rate : question.replicas, before ? kAgainStep : 2);
-  if (!rate) return rate.error();
-  if (!*rate) return invalid_argument("no rate is possible: even a single request exceeds the limits");
-  out.rate = **rate;
+  PAGODA_ASSIGN_OR_RETURN(const auto rate, search.highest_rate(before ? before->rate : question.replicas,
+                                                               before ? kAgainStep : 2));
+  if (!rate) return invalid_argument("no rate is possible: even a single request exceeds the limits");
+  out.rate = *rate;
   out.replicas = question.replicas;
   return out;
 }
@@ -242,9 +236,8 @@ Status set_interval(Search& search, const PlanQuestion& question, PlanAnswer& ou
   if (!least) return least.error();
   if (!most) return most.error();
   // A queue that grows by less than the limit in the whole run is not told from one that does not grow.
-  const auto trial = search.attempt(out.rate, out.replicas);
-  if (!trial) return trial.error();
-  const double unseen = question.limits.ttft_p99_s / (*trial)->mean(&SteadyRun::last_arrival_s);
+  PAGODA_ASSIGN_OR_RETURN(const auto trial, search.attempt(out.rate, out.replicas));
+  const double unseen = question.limits.ttft_p99_s / trial->mean(&SteadyRun::last_arrival_s);
   out.least_rate = *least / (1 + unseen);
   out.most_rate = *most;
   return ok_status();
@@ -285,13 +278,11 @@ Result<PlanAnswer> plan(const PlanQuestion& question,
   std::optional<PlanAnswer> before;
   for (;;) {
     Search search(asked, num_requests);
-    auto found = middle_of(search, asked, before ? &*before : nullptr);
-    if (!found) return found.error();
-    PlanAnswer& out = *found;
+    PAGODA_ASSIGN_OR_RETURN(auto found, middle_of(search, asked, before ? &*before : nullptr));
+    PlanAnswer& out = found;
     out.num_requests = num_requests;
-    const auto trial = search.attempt(out.rate, out.replicas);
-    if (!trial) return trial.error();
-    const bool is_steady = (*trial)->missing_turnovers() <= 1;
+    PAGODA_ASSIGN_OR_RETURN(const auto trial, search.attempt(out.rate, out.replicas));
+    const bool is_steady = trial->missing_turnovers() <= 1;
     if (is_steady) PAGODA_RETURN_IF_ERROR(set_interval(search, asked, out));
     progress(told(asked, out, is_steady));
     out.narrow =
@@ -299,21 +290,18 @@ Result<PlanAnswer> plan(const PlanQuestion& question,
     before = out;
     if ((!is_steady || !out.narrow) && num_requests < most) {
       num_requests = std::min(most, static_cast<std::int64_t>(static_cast<double>(num_requests) *
-                                                              next_length(**trial, is_steady, out)));
+                                                              next_length(*trial, is_steady, out)));
       continue;
     }
     if (!is_steady)
       return invalid_argument(concat("no steady state within ", most, " requests: ", fixed(out.rate, 1),
                                      " req/s are over before a request of them ends"));
-    out.ttft_p99_s = (*trial)->p99(&SteadyRun::ttft);
-    out.tpot_p99_s = (*trial)->p99(&SteadyRun::tpot);
-    out.mean_batch = (*trial)->mean(&SteadyRun::mean_batch);
-    out.busy = (*trial)->mean(&SteadyRun::busy);
-    PAGODA_RETURN_IF_ERROR(
-        check_calibration(question.options.cost, (*trial)->mean(&SteadyRun::mean_sequences)));
-    const auto most_served = capacity(asked, out);
-    if (!most_served) return most_served.error();
-    out.capacity = *most_served;
+    out.ttft_p99_s = trial->p99(&SteadyRun::ttft);
+    out.tpot_p99_s = trial->p99(&SteadyRun::tpot);
+    out.mean_batch = trial->mean(&SteadyRun::mean_batch);
+    out.busy = trial->mean(&SteadyRun::busy);
+    PAGODA_RETURN_IF_ERROR(check_calibration(question.options.cost, trial->mean(&SteadyRun::mean_sequences)));
+    PAGODA_ASSIGN_OR_RETURN(out.capacity, capacity(asked, out));
     return out;
   }
 }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/assign_or_return.h"
+
 namespace pagoda {
 namespace {
 
@@ -21,22 +23,19 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
   for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * step : high / step) {
     if (rate > kMaxRate) return Found(low);
     if (rate < kMinRate) return Found();
-    const auto answer = holds(rate);
-    if (!answer) return answer.error();
-    (*answer ? low : high) = rate;
+    PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(rate));
+    (answer ? low : high) = rate;
   }
   for (int dips = 0;; ++dips) {
     while (high / low > kPrecision) {
       const double middle = std::sqrt(low * high);
-      const auto answer = holds(middle);
-      if (!answer) return answer.error();
-      (*answer ? low : high) = middle;
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(middle));
+      (answer ? low : high) = middle;
     }
     double dip = 0;
     for (const double share : kBelow) {
-      const auto answer = holds(share * low);
-      if (!answer) return answer.error();
-      if (!*answer) dip = share * low;
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(share * low));
+      if (!answer) dip = share * low;
       if (dip > 0) break;
     }
     if (dip == 0 || dips == kMaxDips) return Found(low);
@@ -45,9 +44,8 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
     for (low = 0; low == 0;) {
       const double rate = kBack * high;
       if (rate < kMinRate) return Found();
-      const auto answer = holds(rate);
-      if (!answer) return answer.error();
-      (*answer ? low : high) = rate;
+      PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(rate));
+      (answer ? low : high) = rate;
     }
   }
 }

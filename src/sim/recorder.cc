@@ -1,5 +1,6 @@
 #include "sim/recorder.h"
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 
 namespace pagoda {
@@ -9,9 +10,8 @@ constexpr std::int64_t kFlushSteps = 64;  // a killed server loses no more
 
 Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, const RunHeader& header,
                                                    const Clock& clock) {
-  auto writer = RunLogWriter::create(path, header);
-  if (!writer) return writer.error();
-  return std::unique_ptr<Recorder>(new Recorder(*std::move(writer), clock));
+  PAGODA_ASSIGN_OR_RETURN(auto writer, RunLogWriter::create(path, header));
+  return std::unique_ptr<Recorder>(new Recorder(std::move(writer), clock));
 }
 
 Recorder::~Recorder() {

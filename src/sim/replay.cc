@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "engine/live_feed.h"
 #include "sim/virtual_clock.h"
@@ -183,12 +184,12 @@ class Player final : public StepObserver {
       grants.pop_front();
       return granted;
     };
-    auto parts = make_parts(modes, header.engine, header.num_blocks, header.num_swap_blocks);
-    if (!parts) return parts.error();
+    PAGODA_ASSIGN_OR_RETURN(auto parts,
+                            make_parts(modes, header.engine, header.num_blocks, header.num_swap_blocks));
     auto runner = std::make_unique<ReplayRunner>(out->clock_, header.engine.vocab_size);
     out->runner_ = runner.get();
-    parts->runner = std::move(runner);
-    out->core_ = std::make_unique<EngineCore>(header.engine, *std::move(parts), out->clock_, out->metrics_);
+    parts.runner = std::move(runner);
+    out->core_ = std::make_unique<EngineCore>(header.engine, std::move(parts), out->clock_, out->metrics_);
     out->core_->add_observer(*out);
     auto recorded = std::make_unique<RecordedDrafts>(out->core_->steps().drafts().take_proposer());
     out->drafts_ = recorded.get();
@@ -322,21 +323,19 @@ class Player final : public StepObserver {
 
 Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
                             std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live) {
-  auto log = RunLogReader::open(path);
-  if (!log) return log.error();
+  PAGODA_ASSIGN_OR_RETURN(auto log, RunLogReader::open(path));
   ReplayReport report;
-  report.header = (*log)->header();
+  report.header = log->header();
   auto player = Player::create(report.header, make_parts, report);
   if (!player) return player.error().annotate(path);
   (*player)->watch(std::move(on_live));
   while (!report.complete) {
-    auto event = (*log)->next();
-    if (!event) return event.error();
-    if (!*event) break;
-    report.complete = std::holds_alternative<LoggedEnd>(**event);
-    const Status status = std::visit([&](auto& e) { return (*player)->play(e); }, **event);
+    PAGODA_ASSIGN_OR_RETURN(auto event, log->next());
+    if (!event) break;
+    report.complete = std::holds_alternative<LoggedEnd>(*event);
+    const Status status = std::visit([&](auto& e) { return (*player)->play(e); }, *event);
     if (!status.ok())
-      return corrupt_data(concat(path, ": record ", (*log)->num_records(), ": ", status.message()));
+      return corrupt_data(concat(path, ": record ", log->num_records(), ": ", status.message()));
     report.num_steps = (*player)->num_steps();
     report.num_requests = (*player)->num_requests();
     report.difference = (*player)->difference();

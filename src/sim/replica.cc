@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/check.h"
 #include "base/random.h"
 
@@ -84,14 +85,14 @@ Result<std::unique_ptr<Replica>> Replica::create(const SimulationOptions& option
   EngineConfig config = options.engine;
   config.seed = random_bits(config.seed, 0, static_cast<std::uint64_t>(number));
   config.log_stats = false;
-  auto parts = options.make_parts(options.modes, config, options.num_blocks, options.num_swap_blocks);
-  if (!parts) return parts.error();
+  PAGODA_ASSIGN_OR_RETURN(
+      auto parts, options.make_parts(options.modes, config, options.num_blocks, options.num_swap_blocks));
   auto runner = std::make_unique<SimulatedModelRunner>(
       options.cost, config.kv_groups.value_or(one_full_group(config.block_size)), out->clock_, config.seed,
       reads_through_block_tables(options.modes), options.map_tensors, options.tiers);
   out->runner_ = runner.get();
-  parts->runner = std::move(runner);
-  out->core_ = std::make_unique<EngineCore>(config, *std::move(parts), out->clock_, out->metrics_);
+  parts.runner = std::move(runner);
+  out->core_ = std::make_unique<EngineCore>(config, std::move(parts), out->clock_, out->metrics_);
   out->core_->add_observer(*out);
   if (options.on_live && number == 0) {
     out->live_ = std::make_unique<LiveFeed>();

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "request/kv_groups.h"
@@ -175,11 +176,10 @@ Result<std::unique_ptr<RunLogReader>> RunLogReader::open(const std::string& path
   if (const int version = static_cast<std::uint8_t>(magic.back()); version != kVersion)
     return corrupt_data(concat(path, ": version ", version, " of the log", written_by(version),
                                "; this program reads version ", static_cast<int>(kVersion)));
-  auto record = out->read_record();
-  if (!record) return record.error();
-  if (!*record || (*record)->kind != static_cast<std::uint8_t>(Kind::header))
+  PAGODA_ASSIGN_OR_RETURN(auto record, out->read_record());
+  if (!record || record->kind != static_cast<std::uint8_t>(Kind::header))
     return corrupt_data(concat(path, ": the log does not begin with its header"));
-  ByteReader in((*record)->payload);
+  ByteReader in(record->payload);
   code_header(Get{in}, out->header_);
   out->header_.engine.log_stats = false;
   if (!in.ok() || !in.at_end()) return out->corrupt("a header with impossible values");
@@ -226,12 +226,11 @@ Result<std::optional<RunLogReader::Record>> RunLogReader::read_record() {
 }
 
 Result<std::optional<LogEvent>> RunLogReader::next() {
-  auto record = read_record();
-  if (!record) return record.error();
-  if (!*record) return std::optional<LogEvent>();
-  ByteReader in((*record)->payload);
+  PAGODA_ASSIGN_OR_RETURN(auto record, read_record());
+  if (!record) return std::optional<LogEvent>();
+  ByteReader in(record->payload);
   LogEvent event;
-  switch (static_cast<Kind>((*record)->kind)) {
+  switch (static_cast<Kind>(record->kind)) {
     case Kind::submit: {
       Request request;
       request.id = RequestId{in.number()};
@@ -285,7 +284,7 @@ Result<std::optional<LogEvent>> RunLogReader::next() {
       break;
     case Kind::header:
     default:
-      return corrupt(concat("of the unknown kind ", static_cast<int>((*record)->kind)));
+      return corrupt(concat("of the unknown kind ", static_cast<int>(record->kind)));
   }
   if (!in.ok()) return corrupt("impossible values");
   if (!in.at_end()) return corrupt("more bytes than it needs");

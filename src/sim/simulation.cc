@@ -7,6 +7,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "routing/router.h"
@@ -41,19 +42,17 @@ class Run {
         ++num_ended_;
         if (callbacks_.on_outcome) callbacks_.on_outcome(outcome);
       };
-      auto replica = Replica::create(options_, i, on_outcome, callbacks_.on_step);
-      if (!replica) return replica.error();
+      PAGODA_ASSIGN_OR_RETURN(auto replica, Replica::create(options_, i, on_outcome, callbacks_.on_step));
       if (CacheObserver* observer = router_->cache_observer(static_cast<std::size_t>(i)))
-        (*replica)->set_cache_observer(observer);
-      replicas_.push_back(*std::move(replica));
+        replica->set_cache_observer(observer);
+      replicas_.push_back(std::move(replica));
     }
     requests_of_replica_.resize(replicas_.size());
     const TimeNs end = options_.max_seconds > 0 ? time_of(options_.max_seconds) : kForever;
     while (true) {
-      auto next = workload_.next();
-      if (!next) return next.error();
-      if (!*next) break;
-      WorkloadRequest& arrival = **next;
+      PAGODA_ASSIGN_OR_RETURN(auto next, workload_.next());
+      if (!next) break;
+      WorkloadRequest& arrival = *next;
       PAGODA_RETURN_IF_ERROR(check(arrival));
       const TimeNs time = time_of(arrival.arrival_s);
       if (time > end) break;

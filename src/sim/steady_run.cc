@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
+
 namespace pagoda {
 namespace {
 
@@ -64,10 +66,9 @@ class UntilDecided final : public Workload {
 
 Result<SteadyRun> steady_run(const SimulationOptions& options, const WorkloadSpec& spec,
                              const PlanLimits& limits, double most_late) {
-  auto all = open_workload(spec);
-  if (!all) return all.error();
+  PAGODA_ASSIGN_OR_RETURN(auto all, open_workload(spec));
   Tally tally(limits, *spec.num_requests, most_late);
-  UntilDecided workload(**all, tally);
+  UntilDecided workload(*all, tally);
   const auto summary =
       simulate(options, workload,
                {.on_outcome = [&](const SimulatedOutcome& one) { tally.add(one); }, .on_progress = {}});

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/assign_or_return.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_trie.h"
 #include "tokenizer/normalizer.h"
@@ -189,16 +190,14 @@ class SentencePiece final : public Normalizer {
 }  // namespace
 
 Result<NormalizerPtr> make_precompiled_normalizer(std::string_view charsmap) {
-  Result<Charsmap> map = Charsmap::parse(charsmap);
-  if (!map) return map.error();
-  return NormalizerPtr(std::make_unique<Precompiled>(*std::move(map)));
+  PAGODA_ASSIGN_OR_RETURN(Charsmap map, Charsmap::parse(charsmap));
+  return NormalizerPtr(std::make_unique<Precompiled>(std::move(map)));
 }
 
 Result<NormalizerPtr> make_sentencepiece_normalizer(SentencePieceOptions options) {
-  Result<Charsmap> map = Charsmap::parse(options.charsmap);
-  if (!map) return map.error();
+  PAGODA_ASSIGN_OR_RETURN(Charsmap map, Charsmap::parse(options.charsmap));
   options.charsmap.clear();
-  return NormalizerPtr(std::make_unique<SentencePiece>(*std::move(map), std::move(options)));
+  return NormalizerPtr(std::make_unique<SentencePiece>(std::move(map), std::move(options)));
 }
 
 }  // namespace pagoda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -209,9 +210,8 @@ Result<PreTokenizerPtr> make_chain(const PreTokenizerRecipe& recipe, bool& bytes
           steps.push_back(std::move(known));
           break;
         }
-        Result<Regex> regex = Regex::compile(step.pattern);
-        if (!regex) return regex.error();
-        steps.push_back(make_split(*std::move(regex), SplitBehavior::isolated, false));
+        PAGODA_ASSIGN_OR_RETURN(Regex regex, Regex::compile(step.pattern));
+        steps.push_back(make_split(std::move(regex), SplitBehavior::isolated, false));
         break;
       }
       case Step::digits_each:
@@ -245,15 +245,12 @@ std::vector<std::string_view> gguf_pre_tokenizer_names() {
 }
 
 Result<GgufPreTokenizer> make_gguf_pre_tokenizer(std::string_view name) {
-  Result<const PreTokenizerRecipe*> recipe = find_recipe(name);
-  if (!recipe) return recipe.error();
+  PAGODA_ASSIGN_OR_RETURN(const PreTokenizerRecipe* recipe, find_recipe(name));
   GgufPreTokenizer made;
-  made.nfc = (*recipe)->nfc;
-  made.ignore_merges = (*recipe)->ignore_merges;
-  made.add_bos = (*recipe)->add_bos;
-  Result<PreTokenizerPtr> chain = make_chain(**recipe, made.bytes_to_model);
-  if (!chain) return chain.error();
-  made.pre_tokenizer = *std::move(chain);
+  made.nfc = recipe->nfc;
+  made.ignore_merges = recipe->ignore_merges;
+  made.add_bos = recipe->add_bos;
+  PAGODA_ASSIGN_OR_RETURN(made.pre_tokenizer, make_chain(*recipe, made.bytes_to_model));
   return made;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/decode_steps.h"
@@ -98,28 +99,25 @@ class GgufBuilder {
   }
 
   Status read_byte_level() {
-    Result<GgufPreTokenizer> pre = make_gguf_pre_tokenizer(source_.pre);
-    if (!pre) return pre.error();
-    parts_.pre_tokenizer = std::move(pre->pre_tokenizer);
-    if (pre->nfc) parts_.normalizer = make_unicode_normalizer(NormalForm::nfc);
+    PAGODA_ASSIGN_OR_RETURN(GgufPreTokenizer pre, make_gguf_pre_tokenizer(source_.pre));
+    parts_.pre_tokenizer = std::move(pre.pre_tokenizer);
+    if (pre.nfc) parts_.normalizer = make_unicode_normalizer(NormalForm::nfc);
     if (source_.add_space_prefix.value_or(false)) {
       std::vector<PreTokenizerPtr> steps;
       steps.push_back(make_byte_level_pre_tokenizer(true, false, false));
       steps.push_back(std::move(parts_.pre_tokenizer));
       parts_.pre_tokenizer = make_sequence_pre_tokenizer(std::move(steps));
     }
-    const Result<MergeList> merges = read_merges();
-    if (!merges) return merges.error();
-    Result<TokenModelPtr> model = make_bpe(
-        *parts_.vocabulary, *merges,
-        {.byte_level = pre->bytes_to_model, .ignore_merges = pre->ignore_merges, .skip_bad_merges = true});
-    if (!model) return model.error();
-    parts_.model = *std::move(model);
+    PAGODA_ASSIGN_OR_RETURN(const MergeList merges, read_merges());
+    PAGODA_ASSIGN_OR_RETURN(parts_.model, make_bpe(*parts_.vocabulary, merges,
+                                                   {.byte_level = pre.bytes_to_model,
+                                                    .ignore_merges = pre.ignore_merges,
+                                                    .skip_bad_merges = true}));
     std::vector<DecodeStepMakerPtr> steps;
     steps.push_back(make_byte_level_decoder());
     parts_.decoder = Decoder(std::move(steps));
     parts_.bytes = TokenizerParts::Bytes::byte_level;
-    wrap(source_.bos, source_.eos, pre->add_bos, false);
+    wrap(source_.bos, source_.eos, pre.add_bos, false);
     add_encoder_pair(source_, parts_);
     return ok_status();
   }
@@ -139,11 +137,10 @@ class GgufBuilder {
 
   // Gemma 4: SentencePiece's pieces, of which ranked merges and not scores make tokens, over the whole text.
   Status read_ranked_pieces(bool add_bos) {
-    const Result<MergeList> merges = read_merges();
-    if (!merges) return merges.error();
+    PAGODA_ASSIGN_OR_RETURN(const MergeList merges, read_merges());
     const TokenId unknown = known(source_.unk >= 0 ? source_.unk : 3);
     Result<TokenModelPtr> model =
-        make_bpe(*parts_.vocabulary, *merges,
+        make_bpe(*parts_.vocabulary, merges,
                  {.byte_fallback = true,
                   .fuse_unknown = true,
                   .skip_bad_merges = true,

@@ -1,5 +1,6 @@
 #include "tokenizer/gguf_unigram.h"
 
+#include "base/assign_or_return.h"
 #include "tokenizer/decode_steps.h"
 
 namespace pagoda {
@@ -41,9 +42,7 @@ Status read_gguf_unigram(const GgufVocabulary& source, TokenizerParts& parts) {
   parts.model = make_unigram(*parts.vocabulary, std::move(options));
   const bool strips_all = normalizer.remove_extra_whitespaces;
   const bool strips = normalizer.add_dummy_prefix || strips_all;
-  Result<NormalizerPtr> made = make_sentencepiece_normalizer(std::move(normalizer));
-  if (!made) return made.error();
-  parts.normalizer = *std::move(made);
+  PAGODA_ASSIGN_OR_RETURN(parts.normalizer, make_sentencepiece_normalizer(std::move(normalizer)));
   std::vector<DecodeStepMakerPtr> steps;
   if (strips) steps.push_back(make_leading_space_decoder(std::string(kMetaspace), strips_all));
   steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/charsmap.h"
@@ -12,11 +13,6 @@ namespace {
 
 namespace json = boost::json;
 constexpr int kMaxDepth = 8;
-
-#define PAGODA_ASSIGN_OR_RETURN(variable, expression)       \
-  auto variable##_result = (expression);                    \
-  if (!variable##_result) return variable##_result.error(); \
-  auto variable = *std::move(variable##_result)
 
 Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
 
@@ -71,14 +67,14 @@ Result<std::size_t> size_member(const json::object& object, std::string_view key
 
 // A member that must be exactly one character.
 Result<std::string> char_member(const json::object& object, std::string_view key, std::string_view absent) {
-  PAGODA_ASSIGN_OR_RETURN(text, string_member(object, key, absent));
+  PAGODA_ASSIGN_OR_RETURN(auto text, string_member(object, key, absent));
   if (text.empty() || utf8_length(text[0]) != text.size())
     return wrong(concat("'", key, "' is not one character"));
   return text;
 }
 
 Result<SplitBehavior> behavior_member(const json::object& object, std::string_view absent) {
-  PAGODA_ASSIGN_OR_RETURN(name, string_member(object, "behavior", absent));
+  PAGODA_ASSIGN_OR_RETURN(auto name, string_member(object, "behavior", absent));
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "Isolated") return SplitBehavior::isolated;
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
@@ -88,8 +84,8 @@ Result<SplitBehavior> behavior_member(const json::object& object, std::string_vi
 }
 
 Result<PrependScheme> prepend_scheme(const json::object& object) {
-  PAGODA_ASSIGN_OR_RETURN(prefix, bool_member(object, "add_prefix_space", true));
-  PAGODA_ASSIGN_OR_RETURN(name, string_member(object, "prepend_scheme", prefix ? "always" : "never"));
+  PAGODA_ASSIGN_OR_RETURN(auto prefix, bool_member(object, "add_prefix_space", true));
+  PAGODA_ASSIGN_OR_RETURN(auto name, string_member(object, "prepend_scheme", prefix ? "always" : "never"));
   if (!prefix && name != "never") return wrong("add_prefix_space does not match prepend_scheme");
   if (name == "first") return PrependScheme::first;
   if (name == "never") return PrependScheme::never;
@@ -100,7 +96,7 @@ Result<PrependScheme> prepend_scheme(const json::object& object) {
 Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& out) {
   if (depth > kMaxDepth) return wrong("its normalizers are nested too deep");
   std::string type;
-  PAGODA_ASSIGN_OR_RETURN(found, component(value, "normalizer", type));
+  PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "normalizer", type));
   const json::object& object = *found;
   if (type == "Sequence") {
     std::vector<NormalizerPtr> steps;
@@ -126,34 +122,33 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
   } else if (type == "ByteLevel") {
     out = make_byte_level_normalizer();
   } else if (type == "Strip") {
-    PAGODA_ASSIGN_OR_RETURN(left, bool_member(object, "strip_left", true));
-    PAGODA_ASSIGN_OR_RETURN(right, bool_member(object, "strip_right", true));
+    PAGODA_ASSIGN_OR_RETURN(auto left, bool_member(object, "strip_left", true));
+    PAGODA_ASSIGN_OR_RETURN(auto right, bool_member(object, "strip_right", true));
     out = make_strip_normalizer(left, right);
   } else if (type == "Prepend") {
-    PAGODA_ASSIGN_OR_RETURN(prefix, string_member(object, "prepend", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto prefix, string_member(object, "prepend", ""));
     out = make_prepend_normalizer(std::move(prefix));
   } else if (type == "Replace") {
-    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
-    PAGODA_ASSIGN_OR_RETURN(content, string_member(object, "content", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(auto content, string_member(object, "content", ""));
     if (!pattern.is_regex) {
       out = make_replace_string_normalizer(std::move(pattern.text), std::move(content));
     } else {
-      Result<Regex> regex = Regex::compile(pattern.text);
-      if (!regex) return regex.error();
-      out = make_replace_normalizer(*std::move(regex), std::move(content));
+      PAGODA_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
+      out = make_replace_normalizer(std::move(regex), std::move(content));
     }
   } else if (type == "Precompiled") {
-    PAGODA_ASSIGN_OR_RETURN(encoded, string_member(object, "precompiled_charsmap", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto encoded, string_member(object, "precompiled_charsmap", ""));
     const auto bytes = decode_base64(encoded);
     if (!bytes) return wrong("precompiled_charsmap is not base64");
-    PAGODA_ASSIGN_OR_RETURN(normalizer, make_precompiled_normalizer(*bytes));
+    PAGODA_ASSIGN_OR_RETURN(auto normalizer, make_precompiled_normalizer(*bytes));
     out = std::move(normalizer);
   } else if (type == "BertNormalizer") {
     BertNormalizerOptions options;
-    PAGODA_ASSIGN_OR_RETURN(clean, bool_member(object, "clean_text", true));
-    PAGODA_ASSIGN_OR_RETURN(chinese, bool_member(object, "handle_chinese_chars", true));
-    PAGODA_ASSIGN_OR_RETURN(lowercase, bool_member(object, "lowercase", true));
-    PAGODA_ASSIGN_OR_RETURN(accents, bool_member(object, "strip_accents", lowercase));
+    PAGODA_ASSIGN_OR_RETURN(auto clean, bool_member(object, "clean_text", true));
+    PAGODA_ASSIGN_OR_RETURN(auto chinese, bool_member(object, "handle_chinese_chars", true));
+    PAGODA_ASSIGN_OR_RETURN(auto lowercase, bool_member(object, "lowercase", true));
+    PAGODA_ASSIGN_OR_RETURN(auto accents, bool_member(object, "strip_accents", lowercase));
     options = {.clean_text = clean,
                .handle_chinese_chars = chinese,
                .strip_accents = accents,
@@ -173,7 +168,7 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
                              bool& needs_origins, PreTokenizerPtr& out) {
   if (depth > kMaxDepth) return wrong("its pre-tokenizers are nested too deep");
   std::string type;
-  PAGODA_ASSIGN_OR_RETURN(found, component(value, "pre-tokenizer", type));
+  PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "pre-tokenizer", type));
   const json::object& object = *found;
   const bool wants_bytes = bytes_to_model;
   bytes_to_model = false;
@@ -191,32 +186,32 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
     }));
     out = make_sequence_pre_tokenizer(std::move(steps));
   } else if (type == "ByteLevel") {
-    PAGODA_ASSIGN_OR_RETURN(prefix, bool_member(object, "add_prefix_space", true));
-    PAGODA_ASSIGN_OR_RETURN(use_regex, bool_member(object, "use_regex", true));
+    PAGODA_ASSIGN_OR_RETURN(auto prefix, bool_member(object, "add_prefix_space", true));
+    PAGODA_ASSIGN_OR_RETURN(auto use_regex, bool_member(object, "use_regex", true));
     bytes_to_model = wants_bytes && last;
     out = make_byte_level_pre_tokenizer(prefix, use_regex, !bytes_to_model);
   } else if (type == "Split") {
-    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
-    PAGODA_ASSIGN_OR_RETURN(behavior, behavior_member(object, ""));
-    PAGODA_ASSIGN_OR_RETURN(invert, bool_member(object, "invert", false));
+    PAGODA_ASSIGN_OR_RETURN(auto pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(auto behavior, behavior_member(object, ""));
+    PAGODA_ASSIGN_OR_RETURN(auto invert, bool_member(object, "invert", false));
     if (pattern.is_regex) {
       out = make_known_split(pattern.text, behavior, invert);
       if (out) return ok_status();
     }
-    Result<Regex> regex = pattern.is_regex ? Regex::compile(pattern.text) : Regex::literal(pattern.text);
-    if (!regex) return regex.error();
-    out = make_split(*std::move(regex), behavior, invert);
+    PAGODA_ASSIGN_OR_RETURN(Regex regex,
+                            pattern.is_regex ? Regex::compile(pattern.text) : Regex::literal(pattern.text));
+    out = make_split(std::move(regex), behavior, invert);
   } else if (type == "Metaspace") {
-    PAGODA_ASSIGN_OR_RETURN(replacement, char_member(object, "replacement", "\xE2\x96\x81"));
-    PAGODA_ASSIGN_OR_RETURN(scheme, prepend_scheme(object));
-    PAGODA_ASSIGN_OR_RETURN(split, bool_member(object, "split", true));
+    PAGODA_ASSIGN_OR_RETURN(auto replacement, char_member(object, "replacement", "\xE2\x96\x81"));
+    PAGODA_ASSIGN_OR_RETURN(auto scheme, prepend_scheme(object));
+    PAGODA_ASSIGN_OR_RETURN(auto split, bool_member(object, "split", true));
     needs_origins |= scheme == PrependScheme::first;
     out = make_metaspace(std::move(replacement), scheme, split);
   } else if (type == "Digits") {
-    PAGODA_ASSIGN_OR_RETURN(individual, bool_member(object, "individual_digits", false));
+    PAGODA_ASSIGN_OR_RETURN(auto individual, bool_member(object, "individual_digits", false));
     out = make_digits(individual);
   } else if (type == "Punctuation") {
-    PAGODA_ASSIGN_OR_RETURN(behavior, behavior_member(object, "Isolated"));
+    PAGODA_ASSIGN_OR_RETURN(auto behavior, behavior_member(object, "Isolated"));
     out = make_punctuation(behavior);
   } else if (type == "Whitespace") {
     out = make_whitespace();
@@ -225,10 +220,10 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
   } else if (type == "BertPreTokenizer") {
     out = make_bert_pre_tokenizer();
   } else if (type == "CharDelimiterSplit" || type == "Delimiter") {
-    PAGODA_ASSIGN_OR_RETURN(delimiter, char_member(object, "delimiter", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto delimiter, char_member(object, "delimiter", ""));
     out = make_char_delimiter_split(std::move(delimiter));
   } else if (type == "FixedLength") {
-    PAGODA_ASSIGN_OR_RETURN(length, size_member(object, "length", 5));
+    PAGODA_ASSIGN_OR_RETURN(auto length, size_member(object, "length", 5));
     if (length == 0) return wrong("FixedLength has length 0");
     out = make_fixed_length(length);
   } else {
@@ -269,12 +264,12 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
     const json::value* type = member(inner->get_object(), "type_id");
     if (type && type->is_int64()) piece.type = type->get_int64();
     if (piece.is_text) continue;
-    PAGODA_ASSIGN_OR_RETURN(name, string_member(inner->get_object(), "id", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto name, string_member(inner->get_object(), "id", ""));
     const json::value* token = member(tokens, name);
     const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
     if (!ids || !ids->is_array()) return wrong(concat("the template's token '", name, "' has no ids"));
     for (const json::value& element : ids->get_array()) {
-      PAGODA_ASSIGN_OR_RETURN(id, token_id(element));
+      PAGODA_ASSIGN_OR_RETURN(auto id, token_id(element));
       piece.ids.push_back(id);
     }
   }
@@ -300,7 +295,7 @@ std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece
 Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
   if (depth > kMaxDepth) return wrong("its post-processors are nested too deep");
   std::string type;
-  PAGODA_ASSIGN_OR_RETURN(found, component(value, "post-processor", type));
+  PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "post-processor", type));
   const json::object& object = *found;
   if (type == "Sequence") {
     return each(object, "processors",
@@ -313,7 +308,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
       const json::value* pair = member(object, is_cls ? "cls" : "sep");
       if (!pair || !pair->is_array() || pair->get_array().size() != 2)
         return wrong("cls or sep is no [token, id]");
-      PAGODA_ASSIGN_OR_RETURN(id, token_id(pair->get_array()[1]));
+      PAGODA_ASSIGN_OR_RETURN(auto id, token_id(pair->get_array()[1]));
       (is_cls ? wrap.before : wrap.after).push_back(id);
     }
     // RoBERTa's pairs: two separators, all of one type.
@@ -330,7 +325,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     const json::value* tokens = member(object, "special_tokens");
     const json::object special = tokens && tokens->is_object() ? tokens->get_object() : json::object();
     if (!single || !single->is_array()) return wrong("TemplateProcessing has no 'single' list");
-    PAGODA_ASSIGN_OR_RETURN(pieces, read_template(single->get_array(), special));
+    PAGODA_ASSIGN_OR_RETURN(auto pieces, read_template(single->get_array(), special));
     PostProcessor::Wrap wrap;
     bool seen_text = false;
     for (TemplatePiece& piece : pieces) {
@@ -343,7 +338,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     if (!seen_text) return unimplemented("tokenizer.json: a template without the text is not supported");
     out.add(std::move(wrap));
     if (pair != nullptr && pair->is_array()) {
-      PAGODA_ASSIGN_OR_RETURN(both, read_template(pair->get_array(), special));
+      PAGODA_ASSIGN_OR_RETURN(auto both, read_template(pair->get_array(), special));
       if (const auto joined = pair_wrap(both)) out.add_pair(*joined);
     }
     return ok_status();
@@ -357,7 +352,7 @@ Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeSt
                        TokenizerParts::Bytes& bytes) {
   if (depth > kMaxDepth) return wrong("its decoders are nested too deep");
   std::string type;
-  PAGODA_ASSIGN_OR_RETURN(found, component(value, "decoder", type));
+  PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "decoder", type));
   const json::object& object = *found;
   if (type == "Sequence") {
     return each(object, "decoders",
@@ -372,35 +367,34 @@ Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeSt
   } else if (type == "Fuse") {
     out.push_back(make_fuse_decoder());
   } else if (type == "Strip") {
-    PAGODA_ASSIGN_OR_RETURN(content, char_member(object, "content", ""));
-    PAGODA_ASSIGN_OR_RETURN(start, size_member(object, "start", 0));
-    PAGODA_ASSIGN_OR_RETURN(stop, size_member(object, "stop", 0));
+    PAGODA_ASSIGN_OR_RETURN(auto content, char_member(object, "content", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto start, size_member(object, "start", 0));
+    PAGODA_ASSIGN_OR_RETURN(auto stop, size_member(object, "stop", 0));
     out.push_back(make_strip_decoder(std::move(content), start, stop));
   } else if (type == "Metaspace") {
-    PAGODA_ASSIGN_OR_RETURN(replacement, char_member(object, "replacement", "\xE2\x96\x81"));
-    PAGODA_ASSIGN_OR_RETURN(scheme, prepend_scheme(object));
+    PAGODA_ASSIGN_OR_RETURN(auto replacement, char_member(object, "replacement", "\xE2\x96\x81"));
+    PAGODA_ASSIGN_OR_RETURN(auto scheme, prepend_scheme(object));
     out.push_back(make_metaspace_decoder(std::move(replacement), scheme != PrependScheme::never));
   } else if (type == "WordPiece") {
-    PAGODA_ASSIGN_OR_RETURN(prefix, string_member(object, "prefix", "##"));
-    PAGODA_ASSIGN_OR_RETURN(cleanup, bool_member(object, "cleanup", true));
+    PAGODA_ASSIGN_OR_RETURN(auto prefix, string_member(object, "prefix", "##"));
+    PAGODA_ASSIGN_OR_RETURN(auto cleanup, bool_member(object, "cleanup", true));
     out.push_back(make_word_piece_decoder(std::move(prefix), cleanup));
   } else if (type == "BPEDecoder") {
-    PAGODA_ASSIGN_OR_RETURN(suffix, string_member(object, "suffix", "</w>"));
+    PAGODA_ASSIGN_OR_RETURN(auto suffix, string_member(object, "suffix", "</w>"));
     out.push_back(make_bpe_decoder(std::move(suffix)));
   } else if (type == "CTC") {
-    PAGODA_ASSIGN_OR_RETURN(pad, string_member(object, "pad_token", "<pad>"));
-    PAGODA_ASSIGN_OR_RETURN(delimiter, string_member(object, "word_delimiter_token", "|"));
-    PAGODA_ASSIGN_OR_RETURN(cleanup, bool_member(object, "cleanup", true));
+    PAGODA_ASSIGN_OR_RETURN(auto pad, string_member(object, "pad_token", "<pad>"));
+    PAGODA_ASSIGN_OR_RETURN(auto delimiter, string_member(object, "word_delimiter_token", "|"));
+    PAGODA_ASSIGN_OR_RETURN(auto cleanup, bool_member(object, "cleanup", true));
     out.push_back(make_ctc_decoder(std::move(pad), std::move(delimiter), cleanup));
   } else if (type == "Replace") {
-    PAGODA_ASSIGN_OR_RETURN(pattern, pattern_member(object));
-    PAGODA_ASSIGN_OR_RETURN(content, string_member(object, "content", ""));
+    PAGODA_ASSIGN_OR_RETURN(auto pattern, pattern_member(object));
+    PAGODA_ASSIGN_OR_RETURN(auto content, string_member(object, "content", ""));
     if (!pattern.is_regex) {
       out.push_back(make_replace_string_decoder(std::move(pattern.text), std::move(content)));
     } else {
-      Result<Regex> regex = Regex::compile(pattern.text);
-      if (!regex) return regex.error();
-      out.push_back(make_replace_decoder(*std::move(regex), std::move(content)));
+      PAGODA_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
+      out.push_back(make_replace_decoder(std::move(regex), std::move(content)));
     }
   } else {
     return unimplemented(

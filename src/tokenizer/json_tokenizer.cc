@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <map>
 
+#include "base/assign_or_return.h"
 #include "base/json_cursor.h"
 #include "base/strings.h"
 #include "tokenizer/json_components.h"
@@ -59,10 +60,9 @@ std::string model_type(const Members& model) {
 class JsonTokenizerBuilder {
  public:
   Result<std::unique_ptr<Tokenizer>> build(std::string_view text, const TokenizerSideFiles& files) {
-    Result<SideTokens> side = read_side_files(files);
-    if (!side) return side.error();
-    side->add_bos = side->add_eos = std::nullopt;  // the file's post-processor decides
-    if (Status status = read(text, *side); !status.ok()) return status;
+    PAGODA_ASSIGN_OR_RETURN(SideTokens side, read_side_files(files));
+    side.add_bos = side.add_eos = std::nullopt;  // the file's post-processor decides
+    if (Status status = read(text, side); !status.ok()) return status;
     parts_.added.build();
     return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts_)));
   }
@@ -83,46 +83,40 @@ class JsonTokenizerBuilder {
 
     std::vector<AddedEntry> added;
     if (const std::string_view list = find_member(file, "added_tokens"); !list.empty()) {
-      Result<json::value> value = parse_small(list, "added_tokens");
-      if (!value) return value.error();
-      if (!value->is_array()) return wrong("added_tokens is not a list");
-      for (const json::value& element : value->get_array()) {
+      PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(list, "added_tokens"));
+      if (!value.is_array()) return wrong("added_tokens is not a list");
+      for (const json::value& element : value.get_array()) {
         Result<AddedEntry> entry = read_added_entry(element);
         if (!entry) return entry.error().annotate("tokenizer.json");
         added.push_back(*std::move(entry));
       }
     }
     if (const std::string_view part = find_member(file, "normalizer"); !part.empty()) {
-      Result<json::value> value = parse_small(part, "normalizer");
-      if (!value) return value.error();
-      PAGODA_RETURN_IF_ERROR(read_normalizer(*value, parts_.normalizer));
+      PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(part, "normalizer"));
+      PAGODA_RETURN_IF_ERROR(read_normalizer(value, parts_.normalizer));
     }
     const std::string type = model_type(model);
     bool bytes_to_model = false;
     if (const std::string_view part = find_member(file, "pre_tokenizer"); !part.empty()) {
-      Result<json::value> value = parse_small(part, "pre_tokenizer");
-      if (!value) return value.error();
-      Result<bool> fallback = model_bool(model, "byte_fallback");
-      if (!fallback) return fallback.error();
+      PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(part, "pre_tokenizer"));
+      PAGODA_ASSIGN_OR_RETURN(bool fallback, model_bool(model, "byte_fallback"));
       Result<std::string> prefix = model_string(model, "continuing_subword_prefix", "");
       Result<std::string> suffix = model_string(model, "end_of_word_suffix", "");
       if (!prefix) return prefix.error();
       if (!suffix) return suffix.error();
-      bytes_to_model = type == "BPE" && !*fallback && prefix->empty() && suffix->empty();
+      bytes_to_model = type == "BPE" && !fallback && prefix->empty() && suffix->empty();
       PAGODA_RETURN_IF_ERROR(
-          read_pre_tokenizer(*value, bytes_to_model, parts_.needs_origins, parts_.pre_tokenizer));
+          read_pre_tokenizer(value, bytes_to_model, parts_.needs_origins, parts_.pre_tokenizer));
     }
     PAGODA_RETURN_IF_ERROR(read_model(type, model, bytes_to_model, added, side));
     const std::string_view post_processor = find_member(file, "post_processor");
     if (!post_processor.empty()) {
-      Result<json::value> value = parse_small(post_processor, "post_processor");
-      if (!value) return value.error();
-      PAGODA_RETURN_IF_ERROR(read_post_processor(*value, parts_.post_processor));
+      PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(post_processor, "post_processor"));
+      PAGODA_RETURN_IF_ERROR(read_post_processor(value, parts_.post_processor));
     }
     if (const std::string_view part = find_member(file, "decoder"); !part.empty()) {
-      Result<json::value> value = parse_small(part, "decoder");
-      if (!value) return value.error();
-      PAGODA_RETURN_IF_ERROR(read_decoder(*value, parts_.decoder, parts_.bytes));
+      PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(part, "decoder"));
+      PAGODA_RETURN_IF_ERROR(read_decoder(value, parts_.decoder, parts_.bytes));
     }
     PAGODA_RETURN_IF_ERROR(add_entries(std::move(added), model_size_, parts_));
     return apply_side_tokens(side, model_size_, false, parts_);
@@ -146,12 +140,10 @@ class JsonTokenizerBuilder {
     if (type == "Unigram") return read_unigram(model, std::move(scores));
     if (type == "WordPiece") {
       WordPieceOptions options;
-      Result<std::string> unknown = model_string(model, "unk_token", "[UNK]");
-      if (!unknown) return unknown.error();
-      Result<std::string> prefix = model_string(model, "continuing_subword_prefix", "##");
-      if (!prefix) return prefix.error();
-      options.unknown_token = *std::move(unknown);
-      options.continuing_subword_prefix = *std::move(prefix);
+      PAGODA_ASSIGN_OR_RETURN(std::string unknown, model_string(model, "unk_token", "[UNK]"));
+      PAGODA_ASSIGN_OR_RETURN(std::string prefix, model_string(model, "continuing_subword_prefix", "##"));
+      options.unknown_token = std::move(unknown);
+      options.continuing_subword_prefix = std::move(prefix);
       if (const std::string_view text = find_member(model, "max_input_chars_per_word"); !text.empty()) {
         std::int64_t count = 0;
         PAGODA_RETURN_IF_ERROR(JsonCursor(text).read_integer(count));
@@ -161,9 +153,8 @@ class JsonTokenizerBuilder {
       return ok_status();
     }
     if (type == "WordLevel") {
-      Result<std::string> unknown = model_string(model, "unk_token", "<unk>");
-      if (!unknown) return unknown.error();
-      parts_.model = make_word_level(*parts_.vocabulary, *std::move(unknown));
+      PAGODA_ASSIGN_OR_RETURN(std::string unknown, model_string(model, "unk_token", "<unk>"));
+      parts_.model = make_word_level(*parts_.vocabulary, std::move(unknown));
       return ok_status();
     }
     return unimplemented(concat("tokenizer.json: the model '", type,
@@ -180,9 +171,8 @@ class JsonTokenizerBuilder {
     for (const Flag& flag :
          {Flag{"byte_fallback", &BpeOptions::byte_fallback}, Flag{"fuse_unk", &BpeOptions::fuse_unknown},
           Flag{"ignore_merges", &BpeOptions::ignore_merges}}) {
-      Result<bool> set = model_bool(model, flag.key);
-      if (!set) return set.error();
-      options.*flag.member = *set;
+      PAGODA_ASSIGN_OR_RETURN(bool set, model_bool(model, flag.key));
+      options.*flag.member = set;
     }
     struct Text {
       std::string_view key;
@@ -191,9 +181,8 @@ class JsonTokenizerBuilder {
     for (const Text& text : {Text{"unk_token", &BpeOptions::unknown_token},
                              Text{"continuing_subword_prefix", &BpeOptions::continuing_subword_prefix},
                              Text{"end_of_word_suffix", &BpeOptions::end_of_word_suffix}}) {
-      Result<std::string> value = model_string(model, text.key, "");
-      if (!value) return value.error();
-      options.*text.member = *std::move(value);
+      PAGODA_ASSIGN_OR_RETURN(std::string value, model_string(model, text.key, ""));
+      options.*text.member = std::move(value);
     }
     const std::string_view list = find_member(model, "merges");
     if (list.empty()) return wrong("the BPE model has no merges");
@@ -201,9 +190,7 @@ class JsonTokenizerBuilder {
     MergeList merges;
     if (Status status = read_merges(list, arena, merges); !status.ok())
       return status.annotate("tokenizer.json");
-    Result<TokenModelPtr> made = make_bpe(*parts_.vocabulary, merges, std::move(options));
-    if (!made) return made.error();
-    parts_.model = *std::move(made);
+    PAGODA_ASSIGN_OR_RETURN(parts_.model, make_bpe(*parts_.vocabulary, merges, std::move(options)));
     return ok_status();
   }
 
@@ -217,9 +204,7 @@ class JsonTokenizerBuilder {
         return wrong("unk_id is not in the vocabulary");
       options.unknown = static_cast<TokenId>(id);
     }
-    Result<bool> fallback = model_bool(model, "byte_fallback");
-    if (!fallback) return fallback.error();
-    options.byte_fallback = *fallback;
+    PAGODA_ASSIGN_OR_RETURN(options.byte_fallback, model_bool(model, "byte_fallback"));
     parts_.model = make_unigram(*parts_.vocabulary, std::move(options));
     return ok_status();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_level.h"
 
@@ -123,12 +124,10 @@ Result<std::vector<TokenId>> PipelineTokenizer::encode(std::string_view text,
 }
 
 Result<EncodedPair> PipelineTokenizer::encode_pair(std::string_view first, std::string_view second) const {
-  Result<std::vector<TokenId>> ids = encode(first, {});
-  if (!ids) return ids.error();
-  Result<std::vector<TokenId>> more = encode(second, {});
-  if (!more) return more.error();
-  EncodedPair pair{.ids = *std::move(ids)};
-  pair.second = static_cast<std::int32_t>(parts_.post_processor.apply_pair(pair.ids, *std::move(more)));
+  PAGODA_ASSIGN_OR_RETURN(std::vector<TokenId> ids, encode(first, {}));
+  PAGODA_ASSIGN_OR_RETURN(std::vector<TokenId> more, encode(second, {}));
+  EncodedPair pair{.ids = std::move(ids)};
+  pair.second = static_cast<std::int32_t>(parts_.post_processor.apply_pair(pair.ids, std::move(more)));
   return pair;
 }
 

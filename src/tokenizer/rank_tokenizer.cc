@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/assign_or_return.h"
 #include "base/json_cursor.h"
 #include "base/strings.h"
 #include "tokenizer/byte_level.h"
@@ -213,21 +214,20 @@ std::string reserved_name(std::string_view form, std::int64_t number) {
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_tekken(std::string_view text) {
-  Result<TekkenFile> file = read_tekken(text);
-  if (!file) return file.error();
+  PAGODA_ASSIGN_OR_RETURN(TekkenFile file, read_tekken(text));
   TokenizerParts parts;
   parts.vocabulary = std::make_unique<Vocabulary>();
-  if (Status status = read_tekken_vocab(*file, *parts.vocabulary); !status.ok())
+  if (Status status = read_tekken_vocab(file, *parts.vocabulary); !status.ok())
     return status.annotate("tekken.json");
-  if (PreTokenizerPtr known = make_known_split(file->pattern)) {
+  if (PreTokenizerPtr known = make_known_split(file.pattern)) {
     parts.pre_tokenizer = std::move(known);
   } else {
-    Result<Regex> regex = Regex::compile(file->pattern);
+    Result<Regex> regex = Regex::compile(file.pattern);
     if (!regex) return regex.error().annotate("tekken.json");
     parts.pre_tokenizer = make_split(*std::move(regex), SplitBehavior::isolated, false);
   }
-  for (std::size_t i = 0; i < file->special.size(); ++i)
-    add_special(parts, static_cast<TokenId>(i), file->special[i]);
+  for (std::size_t i = 0; i < file.special.size(); ++i)
+    add_special(parts, static_cast<TokenId>(i), file.special[i]);
   const auto id_of = [&](std::string_view content) {
     const AddedToken* token = parts.added.find(content);
     return token != nullptr ? token->id : -1;
@@ -258,20 +258,18 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_tiktoken(std::string_view fil
     return unimplemented(concat(file,
                                 ": which rule cuts its text is not known; known are those of "
                                 "qwen.tiktoken, tiktoken.model and Llama 3's tokenizer.model"));
-  Result<SideTokens> side = read_side_files(files);
-  if (!side) return side.error();
+  PAGODA_ASSIGN_OR_RETURN(SideTokens side, read_side_files(files));
   TokenizerParts parts;
   parts.vocabulary = std::make_unique<Vocabulary>();
   if (Status status = read_ranks(text, file, *parts.vocabulary); !status.ok()) return status;
-  Result<GgufPreTokenizer> pre = make_gguf_pre_tokenizer(family->pre);
-  if (!pre) return pre.error();
-  parts.pre_tokenizer = std::move(pre->pre_tokenizer);
-  if (pre->nfc) parts.normalizer = make_unicode_normalizer(NormalForm::nfc);
+  PAGODA_ASSIGN_OR_RETURN(GgufPreTokenizer pre, make_gguf_pre_tokenizer(family->pre));
+  parts.pre_tokenizer = std::move(pre.pre_tokenizer);
+  if (pre.nfc) parts.normalizer = make_unicode_normalizer(NormalForm::nfc);
 
   // tokenizer_config.json names control tokens by their ids; the family names the others.
   const TokenId base = parts.vocabulary->end_id();
   std::map<TokenId, AddedToken> listed;
-  for (AddedEntry& entry : side->listed)
+  for (AddedEntry& entry : side.listed)
     if (entry.declared_id >= base && entry.declared_id < base + kMaxSpecial)
       listed[static_cast<TokenId>(entry.declared_id)] = entry.token;
   const std::size_t count = std::max(
@@ -297,13 +295,13 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_tiktoken(std::string_view fil
               : static_cast<std::int64_t>(i - std::min(i, family->special.size())) + family->first_reserved);
     if (parts.added.find(name) == nullptr) add_special(parts, id, std::move(name));
   }
-  side->listed.clear();
-  if (side->bos.empty()) side->bos = family->bos;
-  if (side->eos.empty()) side->eos = family->eos;
-  if (Status status = apply_side_tokens(*side, static_cast<std::size_t>(base) + count, true, parts);
+  side.listed.clear();
+  if (side.bos.empty()) side.bos = family->bos;
+  if (side.eos.empty()) side.eos = family->eos;
+  if (Status status = apply_side_tokens(side, static_cast<std::size_t>(base) + count, true, parts);
       !status.ok())
     return status;
-  if (!side->add_bos && !side->add_eos && family->add_bos && parts.bos >= 0)
+  if (!side.add_bos && !side.add_eos && family->add_bos && parts.bos >= 0)
     parts.post_processor.add({.before = {parts.bos}, .after = {}});
   return finish(std::move(parts));
 }

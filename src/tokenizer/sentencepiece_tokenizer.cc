@@ -2,6 +2,7 @@
 // only the few fields that encoding needs.
 #include <bit>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/decode_steps.h"
@@ -110,9 +111,8 @@ Result<Model> read_model(std::string_view bytes) {
   ProtoReader reader(bytes);
   for (ProtoReader::Field field; reader.next(field);) {
     if (field.number == 1) {
-      Result<Model::Piece> piece = read_piece(field.bytes);
-      if (!piece) return piece.error();
-      model.pieces.push_back(*piece);
+      PAGODA_ASSIGN_OR_RETURN(Model::Piece piece, read_piece(field.bytes));
+      model.pieces.push_back(piece);
       if (model.pieces.size() > Vocabulary::kMaxId) return malformed("it has too many pieces");
     } else if (field.number == 2) {
       ProtoReader trainer(field.bytes);
@@ -144,11 +144,9 @@ Result<Model> read_model(std::string_view bytes) {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_view bytes,
                                                                  const TokenizerSideFiles& files) {
-  const Result<SideTokens> side = read_side_files(files);
-  if (!side) return side.error();
-  Result<Model> read = read_model(bytes);
-  if (!read) return read.error();
-  Model& model = *read;
+  PAGODA_ASSIGN_OR_RETURN(const SideTokens side, read_side_files(files));
+  PAGODA_ASSIGN_OR_RETURN(Model read, read_model(bytes));
+  Model& model = read;
   if (model.type != kUnigram && model.type != kBpe)
     return unimplemented(concat("SentencePiece model: model type ", model.type,
                                 " is not supported (supported: 1 Unigram, 2 BPE)"));
@@ -191,7 +189,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
     if (piece.type == kUserDefined) model.normalizer.user_defined.emplace_back(piece.text);
   }
   if (unknown < 0) return malformed("it has no unknown piece");
-  hide_special(*side, *parts.vocabulary);
+  hide_special(side, *parts.vocabulary);
   const auto control = [&](std::string_view text) -> TokenId {
     const auto id = parts.vocabulary->find(text);
     return id && model.pieces[static_cast<std::size_t>(*id)].type == kControl ? *id : -1;
@@ -218,9 +216,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
     if (!has_user_defined) unigram.user_defined.clear();
     parts.model = make_unigram(*parts.vocabulary, std::move(unigram));
   }
-  Result<NormalizerPtr> normalizer = make_sentencepiece_normalizer(std::move(model.normalizer));
-  if (!normalizer) return normalizer.error();
-  parts.normalizer = *std::move(normalizer);
+  PAGODA_ASSIGN_OR_RETURN(parts.normalizer, make_sentencepiece_normalizer(std::move(model.normalizer)));
   std::vector<DecodeStepMakerPtr> steps;
   if (strips) steps.push_back(make_leading_space_decoder(std::string(kMetaspace), strips_all));
   steps.push_back(make_replace_string_decoder(std::string(kMetaspace), " "));
@@ -228,7 +224,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   steps.push_back(make_fuse_decoder());
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_fallback;
-  SideTokens raw = *side;  // each stretch of text between added tokens is a text of its own
+  SideTokens raw = side;  // each stretch of text between added tokens is a text of its own
   for (AddedEntry& entry : raw.listed) entry.token.normalized = false;
   if (Status status = apply_side_tokens(raw, count, true, parts); !status.ok()) return status;
   parts.added.build();

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/json_components.h"
@@ -27,9 +28,8 @@ Result<AddedToken> read_token(const json::value& value, std::optional<bool> spec
     token.normalized = !token.special;
     return token;
   }
-  Result<AddedEntry> entry = read_added_entry(value);
-  if (!entry) return entry.error();
-  token = std::move(entry->token);
+  PAGODA_ASSIGN_OR_RETURN(AddedEntry entry, read_added_entry(value));
+  token = std::move(entry.token);
   if (special) token.special = *special;
   const json::value* normalized = value.get_object().if_contains("normalized");
   if (normalized == nullptr || normalized->is_null()) token.normalized = !token.special;
@@ -71,9 +71,8 @@ void merge_map(const json::object& map, json::object& config) {
 Status read_special(const json::object& config, SideTokens& side) {
   const auto add = [&](const json::value& value, std::optional<bool> special, std::vector<AddedToken>& list) {
     if (!value.is_string() && !value.is_object()) return ok_status();
-    Result<AddedToken> token = read_token(value, special);
-    if (!token) return token.error();
-    list.push_back(*std::move(token));
+    PAGODA_ASSIGN_OR_RETURN(AddedToken token, read_token(value, special));
+    list.push_back(std::move(token));
     return ok_status();
   };
   for (const std::string_view key : kNamed)
@@ -109,12 +108,11 @@ void rename_extra(json::object& config) {
 Status read_listed(const json::object& decoder, SideTokens& side) {
   side.listed_by_config = true;
   for (const auto& [key, value] : decoder) {
-    Result<std::int64_t> id = read_id(key);
-    if (!id) return id.error();
+    PAGODA_ASSIGN_OR_RETURN(std::int64_t id, read_id(key));
     if (!value.is_object()) return corrupt_data("tokenizer_config.json: an added token is not an object");
     Result<AddedToken> token = read_token(value, std::nullopt);
     if (!token) return token.error().annotate("tokenizer_config.json");
-    side.listed.push_back({*std::move(token), *id});
+    side.listed.push_back({*std::move(token), id});
   }
   return ok_status();
 }
@@ -182,9 +180,8 @@ Result<AddedEntry> read_added_entry(const json::value& value) {
   for (const Flag& flag : {Flag{"single_word", &AddedToken::single_word}, Flag{"lstrip", &AddedToken::lstrip},
                            Flag{"rstrip", &AddedToken::rstrip}, Flag{"normalized", &AddedToken::normalized},
                            Flag{"special", &AddedToken::special}}) {
-    Result<bool> set = bool_member(*object, flag.key, false);
-    if (!set) return set.error();
-    entry.token.*flag.member = *set;
+    PAGODA_ASSIGN_OR_RETURN(bool set, bool_member(*object, flag.key, false));
+    entry.token.*flag.member = set;
   }
   if (const json::value* id = object->if_contains("id"); id && id->is_int64())
     entry.declared_id = id->get_int64();
@@ -228,35 +225,31 @@ Result<json::object> parse_side_file(std::string_view text, std::string_view nam
 
 Result<SideTokens> read_side_files(const TokenizerSideFiles& files, const json::object& own) {
   SideTokens side;
-  Result<json::object> config = parse_side_file(files.config, "tokenizer_config.json");
-  if (!config) return config.error();
-  for (const auto& [key, value] : own) config->emplace(key, value);
-  rename_extra(*config);
-  const json::value* decoder = given(*config, "added_tokens_decoder");
+  PAGODA_ASSIGN_OR_RETURN(json::object config, parse_side_file(files.config, "tokenizer_config.json"));
+  for (const auto& [key, value] : own) config.emplace(key, value);
+  rename_extra(config);
+  const json::value* decoder = given(config, "added_tokens_decoder");
   if (decoder != nullptr && decoder->is_object()) {
-    PAGODA_RETURN_IF_ERROR(read_special(*config, side));
+    PAGODA_RETURN_IF_ERROR(read_special(config, side));
     PAGODA_RETURN_IF_ERROR(read_listed(decoder->get_object(), side));
   } else {
-    Result<json::object> map = parse_side_file(files.special_tokens_map, "special_tokens_map.json");
-    if (!map) return map.error();
-    Result<json::object> added = parse_side_file(files.added_tokens, "added_tokens.json");
-    if (!added) return added.error();
-    merge_map(*map, *config);
-    PAGODA_RETURN_IF_ERROR(read_special(*config, side));
-    PAGODA_RETURN_IF_ERROR(read_old_list(*added, *config, side));
+    PAGODA_ASSIGN_OR_RETURN(json::object map,
+                            parse_side_file(files.special_tokens_map, "special_tokens_map.json"));
+    PAGODA_ASSIGN_OR_RETURN(json::object added, parse_side_file(files.added_tokens, "added_tokens.json"));
+    merge_map(map, config);
+    PAGODA_RETURN_IF_ERROR(read_special(config, side));
+    PAGODA_RETURN_IF_ERROR(read_old_list(added, config, side));
   }
   std::ranges::sort(side.listed, {}, &AddedEntry::declared_id);
-  side.bos = spelling_of(given(*config, "bos_token"));
-  side.eos = spelling_of(given(*config, "eos_token"));
-  side.unk = spelling_of(given(*config, "unk_token"));
-  side.cls = spelling_of(given(*config, "cls_token"));
-  side.sep = spelling_of(given(*config, "sep_token"));
-  Result<std::optional<bool>> add_bos = optional_bool(*config, "add_bos_token");
-  if (!add_bos) return add_bos.error();
-  Result<std::optional<bool>> add_eos = optional_bool(*config, "add_eos_token");
-  if (!add_eos) return add_eos.error();
-  side.add_bos = *add_bos;
-  side.add_eos = *add_eos;
+  side.bos = spelling_of(given(config, "bos_token"));
+  side.eos = spelling_of(given(config, "eos_token"));
+  side.unk = spelling_of(given(config, "unk_token"));
+  side.cls = spelling_of(given(config, "cls_token"));
+  side.sep = spelling_of(given(config, "sep_token"));
+  PAGODA_ASSIGN_OR_RETURN(std::optional<bool> add_bos, optional_bool(config, "add_bos_token"));
+  PAGODA_ASSIGN_OR_RETURN(std::optional<bool> add_eos, optional_bool(config, "add_eos_token"));
+  side.add_bos = add_bos;
+  side.add_eos = add_eos;
   return side;
 }
 

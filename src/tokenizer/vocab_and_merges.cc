@@ -5,6 +5,7 @@
 #include <array>
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "tokenizer/decode_steps.h"
@@ -170,9 +171,9 @@ Result<PreTokenizerPtr> make_cut(Cut cut, bool leading_space) {
   std::vector<PreTokenizerPtr> chain;
   if (cut == Cut::digits) chain.push_back(make_digits(true));
   if (!itself) {
-    Result<GgufPreTokenizer> made = make_gguf_pre_tokenizer(cut == Cut::qwen2 ? "qwen2" : "qwen35");
-    if (!made) return made.error();
-    chain.push_back(std::move(made->pre_tokenizer));
+    PAGODA_ASSIGN_OR_RETURN(GgufPreTokenizer made,
+                            make_gguf_pre_tokenizer(cut == Cut::qwen2 ? "qwen2" : "qwen35"));
+    chain.push_back(std::move(made.pre_tokenizer));
   }
   chain.push_back(make_byte_level_pre_tokenizer(leading_space, itself, false));
   return make_sequence_pre_tokenizer(std::move(chain));
@@ -239,40 +240,33 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab_and_merges(std::string_
     return status.annotate("vocab.json");
   MergeList merges;
   PAGODA_RETURN_IF_ERROR(read_merge_lines(merges_txt, merges));
-  Result<json::object> config = parse_side_file(files.config, "tokenizer_config.json");
-  if (!config) return config.error();
-  const Result<const TokenClass*> kind = find_class(*config, model_type);
-  if (!kind) return kind.error();
-  Result<SideTokens> side = read_side_files(files, own_tokens(**kind, *parts.vocabulary));
-  if (!side) return side.error();
-  Result<bool> leading_space = bool_member(*config, "add_prefix_space", (*kind)->leading_space);
+  PAGODA_ASSIGN_OR_RETURN(json::object config, parse_side_file(files.config, "tokenizer_config.json"));
+  PAGODA_ASSIGN_OR_RETURN(const TokenClass* kind, find_class(config, model_type));
+  PAGODA_ASSIGN_OR_RETURN(SideTokens side, read_side_files(files, own_tokens(*kind, *parts.vocabulary)));
+  Result<bool> leading_space = bool_member(config, "add_prefix_space", kind->leading_space);
   if (!leading_space) return leading_space.error().annotate("tokenizer_config.json");
 
-  hide_special(*side, *parts.vocabulary);
+  hide_special(side, *parts.vocabulary);
   const std::size_t model_size = parts.vocabulary->num_tokens();
   BpeOptions options;
   std::vector<DecodeStepMakerPtr> steps;
   steps.push_back(make_byte_level_decoder());
-  if ((*kind)->cut == Cut::clip) {
+  if (kind->cut == Cut::clip) {
     PAGODA_RETURN_IF_ERROR(make_clip(parts));
     options.end_of_word_suffix = "</w>";
-    options.unknown_token = side->unk;
+    options.unknown_token = side.unk;
     steps.push_back(make_replace_string_decoder("</w>", " "));
     steps.push_back(make_strip_decoder(" ", kAll, kAll));
   } else {
-    Result<PreTokenizerPtr> cut = make_cut((*kind)->cut, *leading_space);
-    if (!cut) return cut.error();
-    parts.pre_tokenizer = *std::move(cut);
-    if ((*kind)->composes) parts.normalizer = make_unicode_normalizer(NormalForm::nfc);
+    PAGODA_ASSIGN_OR_RETURN(parts.pre_tokenizer, make_cut(kind->cut, *leading_space));
+    if (kind->composes) parts.normalizer = make_unicode_normalizer(NormalForm::nfc);
     options.byte_level = true;
   }
-  Result<TokenModelPtr> model = make_bpe(*parts.vocabulary, merges, std::move(options));
-  if (!model) return model.error();
-  parts.model = *std::move(model);
+  PAGODA_ASSIGN_OR_RETURN(parts.model, make_bpe(*parts.vocabulary, merges, std::move(options)));
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_level;
-  PAGODA_RETURN_IF_ERROR(apply_side_tokens(*side, model_size, false, parts));
-  surround(**kind, *side, parts);
+  PAGODA_RETURN_IF_ERROR(apply_side_tokens(side, model_size, false, parts));
+  surround(*kind, side, parts);
   parts.added.build();
   return std::unique_ptr<Tokenizer>(std::make_unique<PipelineTokenizer>(std::move(parts)));
 }

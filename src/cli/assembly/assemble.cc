@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "api/api_context.h"
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/answer_ends.h"
@@ -109,40 +110,30 @@ Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const
     return loaded.error().annotate("--tokenizer");
   else if (loaded.error().code() != StatusCode::not_found)
     return loaded.error();
-  auto templates = load_chat_templates(flags.chat_template, source);
-  if (!templates) return templates.error();
-  chat_templates = *std::move(templates);
+  PAGODA_ASSIGN_OR_RETURN(chat_templates, load_chat_templates(flags.chat_template, source));
   return ok_status();
 }
 
 Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
-  auto joined = join_ranks(flags);
-  if (!joined) return joined.error();
-  ranks = *std::move(joined);
-  auto opened = open_model(flags);
-  if (!opened) return opened.error();
-  auto info = read_model_config(**opened);
-  if (!info) return info.error();
-  LoadedModel model{.source = std::move(*opened), .info = *std::move(info), .options = {}, .runners = {}};
+  PAGODA_ASSIGN_OR_RETURN(ranks, join_ranks(flags));
+  PAGODA_ASSIGN_OR_RETURN(auto opened, open_model(flags));
+  PAGODA_ASSIGN_OR_RETURN(auto info, read_model_config(*opened));
+  LoadedModel model{.source = std::move(opened), .info = std::move(info), .options = {}, .runners = {}};
   PAGODA_RETURN_IF_ERROR(load_tokenizer_of(flags, *model.source));
-  auto options = runner_options(flags, model.info);
-  if (!options) return options.error();
-  model.options = *std::move(options);
-  auto pooling = pooling_model(flags, *model.source, model.info, tokenizer.get());
-  if (!pooling) return pooling.error();
-  model.options.pooling = *std::move(pooling);
+  PAGODA_ASSIGN_OR_RETURN(auto options, runner_options(flags, model.info));
+  model.options = std::move(options);
+  PAGODA_ASSIGN_OR_RETURN(model.options.pooling,
+                          pooling_model(flags, *model.source, model.info, tokenizer.get()));
   weight_caching = model.options.weight_caching;
   count_weight_writing(*weight_caching->writing, metrics);
-  auto planned = engine_places(flags, kNumaFolder);
-  if (!planned) return planned.error();
-  places = *std::move(planned);
+  PAGODA_ASSIGN_OR_RETURN(places, engine_places(flags, kNumaFolder));
   for (std::int32_t i = 0; i < flags.data_parallel_size; ++i) {
     const RankPlace& place = places[static_cast<std::size_t>(i)];
     const ThreadPlace here(place.cpus, place.node);
     log_place(i, place);
-    auto runner = LoadedRunner::create(model.source, model.options, flags_of_engine(flags, i), ranks.get());
-    if (!runner) return runner.error();
-    model.runners.push_back(*std::move(runner));
+    PAGODA_ASSIGN_OR_RETURN(auto runner, LoadedRunner::create(model.source, model.options,
+                                                              flags_of_engine(flags, i), ranks.get()));
+    model.runners.push_back(std::move(runner));
   }
   return model;
 }
@@ -196,9 +187,8 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
 
 Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model) {
   for (LoadedRunner& runner : model.runners) PAGODA_RETURN_IF_ERROR(allocate(plan, runner));
-  auto media = set_kv_tiers(flags, plan, *model.source, model.runners, places, metrics);
-  if (!media) return media.error();
-  tier_media = *std::move(media);
+  PAGODA_ASSIGN_OR_RETURN(tier_media,
+                          set_kv_tiers(flags, plan, *model.source, model.runners, places, metrics));
   memory = memory_table(flags, model, plan);
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads * flags.data_parallel_size;
@@ -303,28 +293,27 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
       return text.error().annotate("--prefix-file");
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
   Parts& parts = *assembled->parts_;
-  auto model = parts.load(flags);
-  if (!model) return model.error();
-  const ModelInfo& info = model->info;
-  auto plan = plan_engine(flags, model_numbers(model->runners, info, model->options.max_num_batched_tokens),
-                          host_memory());
-  if (!plan) return plan.error();
-  plan->engine.log_stats = report == Report::table && !flags.disable_log_stats;
+  PAGODA_ASSIGN_OR_RETURN(auto model, parts.load(flags));
+  const ModelInfo& info = model.info;
+  PAGODA_ASSIGN_OR_RETURN(
+      auto plan, plan_engine(flags, model_numbers(model.runners, info, model.options.max_num_batched_tokens),
+                             host_memory()));
+  plan.engine.log_stats = report == Report::table && !flags.disable_log_stats;
 
-  PAGODA_RETURN_IF_ERROR(parts.build(flags, *plan, *model));
+  PAGODA_RETURN_IF_ERROR(parts.build(flags, plan, model));
   for (std::size_t i = 0; i < parts.replicas.size(); ++i)
-    PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, *plan, observer, i));
-  PAGODA_RETURN_IF_ERROR(parts.connect(flags, *plan, *model, report));
+    PAGODA_RETURN_IF_ERROR(parts.connect_observers(flags, plan, observer, i));
+  PAGODA_RETURN_IF_ERROR(parts.connect(flags, plan, model, report));
   if (report == Report::table) {
     log_model(flags, info, parts.api.model_names.front(), parts.computes_on);
-    log_memory_table(parts.memory, info, flags, plan->kv.max_model_len);
-    if (const KvGroupPlan& kv_plan = plan->groups; kv_plan.groups.size() > 1)
-      log_info("memory", concat("KV groups: ", describe_groups(kv_plan), "; pages of ", plan->block_bytes,
+    log_memory_table(parts.memory, info, flags, plan.kv.max_model_len);
+    if (const KvGroupPlan& kv_plan = plan.groups; kv_plan.groups.size() > 1)
+      log_info("memory", concat("KV groups: ", describe_groups(kv_plan), "; pages of ", plan.block_bytes,
                                 " bytes, ", fixed(100 * kv_plan.padding, 1), " % padding"));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_info("start", concat("engine ready after ", fixed(seconds, 3), " s"));
   }
-  parts.start(plan->engine);
+  parts.start(plan.engine);
   if (!flags.prefix_file.empty())
     PAGODA_RETURN_IF_ERROR(register_prefixes(flags.prefix_file, parts.api, assembled->client()));
   return assembled;

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/assign_or_return.h"
 #include "base/version.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/default_model.h"
@@ -45,14 +46,12 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   api.max_num_seqs = flags.max_num_seqs;
   api.allow_request_chat_template = flags.server.trust_request_chat_template;
   api.return_tokens_as_token_ids = flags.server.return_tokens_as_token_ids;
-  auto template_kwargs = default_template_kwargs(flags.default_chat_template_kwargs);
-  if (!template_kwargs) return template_kwargs.error();
-  api.template_kwargs = *std::move(template_kwargs);
+  PAGODA_ASSIGN_OR_RETURN(api.template_kwargs, default_template_kwargs(flags.default_chat_template_kwargs));
   api.vocab_size = model.decoder.vocab_size;
   api.max_logprobs = flags.max_logprobs < 0 ? model.decoder.vocab_size : flags.max_logprobs;
-  auto defaults = sampling_defaults(parts.source, flags.override_generation_config, flags.generation_config);
-  if (!defaults) return defaults.error();
-  api.defaults = with_flags(*std::move(defaults), flags.sampling);
+  PAGODA_ASSIGN_OR_RETURN(auto defaults, sampling_defaults(parts.source, flags.override_generation_config,
+                                                           flags.generation_config));
+  api.defaults = with_flags(std::move(defaults), flags.sampling);
   api.version = version();
   api.kv_transfer_params = kv_transfer_params(flags.kv_transfer);
   api.facts.architecture = model.architecture;

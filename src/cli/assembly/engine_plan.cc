@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "cli/assembly/memory_modes.h"
 
 namespace pagoda {
@@ -71,14 +72,11 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
   plan.block_bytes = model.kv_block_bytes;
   std::optional<VirtualKvPlan> virtual_plan;
   if (is_virtual(flags)) {
-    auto planned = virtual_kv_plan(flags, model.page_layout, model.page_granule);
-    if (!planned) return planned.error();
-    virtual_plan = *planned;
+    PAGODA_ASSIGN_OR_RETURN(virtual_plan, virtual_kv_plan(flags, model.page_layout, model.page_granule));
     block_size = virtual_plan->layout.block_size;
     plan.block_bytes = virtual_block_bytes(*virtual_plan, model.kv_heads, model.page_granule);
-    auto in_blocks = in_blocks_of(std::move(plan.groups), virtual_plan->layout);
-    if (!in_blocks) return in_blocks.error();
-    plan.groups = *std::move(in_blocks);
+    PAGODA_ASSIGN_OR_RETURN(auto in_blocks, in_blocks_of(std::move(plan.groups), virtual_plan->layout));
+    plan.groups = std::move(in_blocks);
   }
   auto kv =
       plan_kv_cache(flags, model.max_positions, plan.groups.groups, plan.block_bytes, model.kv_room, host);
@@ -87,10 +85,10 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
   plan.num_swap_blocks = num_swap_blocks(flags, plan.kv.num_blocks, plan.block_bytes);
   if (!plan.groups.groups.empty()) plan.num_offload_blocks = num_offload_blocks(flags, plan.block_bytes);
   if (virtual_plan) {
-    auto planned = plan_virtual_memory(flags, *virtual_plan, plan.groups.groups, plan.kv.num_blocks,
-                                       plan.kv.max_model_len, host.mappings / flags.data_parallel_size);
-    if (!planned) return planned.error();
-    plan.virtual_memory = *planned;
+    PAGODA_ASSIGN_OR_RETURN(
+        auto planned, plan_virtual_memory(flags, *virtual_plan, plan.groups.groups, plan.kv.num_blocks,
+                                          plan.kv.max_model_len, host.mappings / flags.data_parallel_size));
+    plan.virtual_memory = planned;
   }
   plan.engine = engine_config(flags, model, plan, block_size);
   PAGODA_RETURN_IF_ERROR(validate(plan.engine));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -94,7 +95,7 @@ Status read_tokens(const json::object& file, const json::object& model, std::siz
   const json::value* vocab = model.if_contains("vocab");
   if (vocab == nullptr || !vocab->is_object()) return wrong("'model.vocab' is no object");
   for (const auto& [token, id] : vocab->get_object()) {
-    if (!id.is_int64()) return wrong("'model.vocab' has an id that is no number");
+    if (!id.is_int64()) return wrong("'model.vocab' has an id that is not a number");
     const bool byte =
         out.byte_fallback && token.size() == 6 && token.starts_with("<0x") && token.ends_with(">");
     PAGODA_RETURN_IF_ERROR(put(token, id.get_int64(), byte ? kByte : kNormal));
@@ -131,7 +132,7 @@ void score_pieces(const std::vector<std::string>& merged, Read& out) {
 
 Status read_merges(const json::object& model, Read& out) {
   const json::value* merges = model.if_contains("merges");
-  if (merges == nullptr || !merges->is_array()) return wrong("'model.merges' is no list");
+  if (merges == nullptr || !merges->is_array()) return wrong("'model.merges' is not a list");
   std::vector<std::string> merged;
   for (const json::value& each : merges->get_array()) {
     std::string left, right;
@@ -156,9 +157,8 @@ Status read_merges(const json::object& model, Read& out) {
 }
 
 Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
-  const Result<json::object> file = parse_json_object(text, "tokenizer.json");
-  if (!file) return file.error();
-  const json::value* model = file->if_contains("model");
+  PAGODA_ASSIGN_OR_RETURN(const json::object file, parse_json_object(text, "tokenizer.json"));
+  const json::value* model = file.if_contains("model");
   if (model == nullptr || !model->is_object()) return wrong("'model' is no object");
   const json::object& object = model->get_object();
   const std::string_view type = text_of(object, "type");
@@ -168,9 +168,9 @@ Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
   Read out;
   out.byte_fallback = is_true(object, "byte_fallback");
   out.ignore_merges = is_true(object, "ignore_merges");
-  const json::value* normalizer = file->if_contains("normalizer");
+  const json::value* normalizer = file.if_contains("normalizer");
   out.normalized = normalizer != nullptr && !normalizer->is_null();
-  PAGODA_RETURN_IF_ERROR(read_tokens(*file, object, count, out));
+  PAGODA_RETURN_IF_ERROR(read_tokens(file, object, count, out));
   PAGODA_RETURN_IF_ERROR(read_merges(object, out));
   return out;
 }
@@ -233,14 +233,14 @@ Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const 
   const auto text = folder.side_file("tokenizer.json");
   if (!text)
     return unimplemented("the folder's tokenizer is not in tokenizer.json, of which a GGUF file is made");
-  auto read = read_tokenizer_json(*text, static_cast<std::size_t>(info.decoder.vocab_size));
-  if (!read) return read.error();
-  const std::vector<std::string_view> tokens(read->tokens.begin(), read->tokens.end()),
-      merges(read->merges.begin(), read->merges.end());
+  PAGODA_ASSIGN_OR_RETURN(auto read,
+                          read_tokenizer_json(*text, static_cast<std::size_t>(info.decoder.vocab_size)));
+  const std::vector<std::string_view> tokens(read.tokens.begin(), read.tokens.end()),
+      merges(read.merges.begin(), read.merges.end());
   GgufVocabulary vocabulary;
   vocabulary.tokens = tokens, vocabulary.merges = merges;
-  vocabulary.scores = read->scores, vocabulary.types = read->types;
-  vocabulary.unk = read->unknown;
+  vocabulary.scores = read.scores, vocabulary.types = read.types;
+  vocabulary.unk = read.unknown;
   std::vector<GgufEntry> out;
   const auto plain = (*own)->encode("a"), wrapped = (*own)->encode("a", {.add_special_tokens = true});
   if (!plain || !wrapped || plain->empty()) return internal_error("the tokenizer does not encode 'a'");
@@ -248,14 +248,14 @@ Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const 
   vocabulary.add_eos = wrapped->back() != plain->back();
   vocabulary.bos = *vocabulary.add_bos ? wrapped->front() : (*own)->bos();
   put_ends(**own, info, vocabulary, out);
-  if (!choose_splitting(**own, *read, vocabulary))
+  if (!choose_splitting(**own, read, vocabulary))
     return unimplemented("GGUF files have no name for how tokenizer.json splits text");
   out.push_back(text_entry("tokenizer.ggml.model", vocabulary.model));
-  out.push_back(text_entry("tokenizer.ggml.pre", read->byte_fallback ? "default" : vocabulary.pre));
+  out.push_back(text_entry("tokenizer.ggml.pre", read.byte_fallback ? "default" : vocabulary.pre));
   out.push_back(texts_entry("tokenizer.ggml.tokens", tokens));
-  out.push_back(integers_entry("tokenizer.ggml.token_type", read->types));
-  if (read->byte_fallback)
-    out.push_back(numbers_entry("tokenizer.ggml.scores", read->scores));
+  out.push_back(integers_entry("tokenizer.ggml.token_type", read.types));
+  if (read.byte_fallback)
+    out.push_back(numbers_entry("tokenizer.ggml.scores", read.scores));
   else
     out.push_back(texts_entry("tokenizer.ggml.merges", merges));
   out.push_back(flag_entry("tokenizer.ggml.add_bos_token", *vocabulary.add_bos));

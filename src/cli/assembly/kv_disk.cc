@@ -1,5 +1,6 @@
 #include "cli/assembly/kv_disk.h"
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/kv_fingerprint.h"
@@ -12,15 +13,14 @@ namespace pagoda {
 Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
                                              const LoadedRunner& runner, MetricsRegistry& metrics) {
   ThreadPool pool(num_threads(flags));
-  const auto fingerprint = kv_fingerprint(flags, source, runner, pool);
-  if (!fingerprint) return fingerprint.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto fingerprint, kv_fingerprint(flags, source, runner, pool));
   static const SteadyClock clock;
   const std::int64_t writes = flags.kv_disk_writes_per_hour;
   auto tier =
       DiskTier::open({.path = flags.kv_disk,
                       .store = {.max_bytes = flags.kv_disk_bytes,
                                 .max_write_bytes_per_hour = writes > 0 ? writes : WriteAllowance::kUnbounded},
-                      .fingerprint = *fingerprint,
+                      .fingerprint = fingerprint,
                       .label = source.path()},
                      clock, metrics);
   if (!tier) return tier.error();

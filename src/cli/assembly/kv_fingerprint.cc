@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <type_traits>
 
+#include "base/assign_or_return.h"
 #include "base/build_id.h"
 #include "base/strings.h"
 #include "base/version.h"
@@ -93,14 +94,13 @@ KvDigest model_digest(const ModelSource& source, const ModelOverrides& overrides
 
 Result<KvDigest> kv_fingerprint(const EngineFlags& flags, const ModelSource& source,
                                 const LoadedRunner& runner, ThreadPool& pool) {
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  const auto weights = cached_weights_digest(source, cache_directory() + "/digests", pool);
-  if (!weights) return weights.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto overrides, model_overrides(flags));
+  PAGODA_ASSIGN_OR_RETURN(const auto weights,
+                          cached_weights_digest(source, cache_directory() + "/digests", pool));
   Fingerprint out;
   out.add("program", concat(version(), " ", build_id()));
-  out.add("weights", hex(*weights));
-  out.add("model", hex(model_digest(source, *overrides)));
+  out.add("weights", hex(weights));
+  out.add("model", hex(model_digest(source, overrides)));
   add_arithmetic(out, flags, runner);
   return out.finish();
 }

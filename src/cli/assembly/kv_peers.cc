@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/kv_fingerprint.h"
@@ -28,30 +29,27 @@ Result<std::shared_ptr<const PeerSecret>> read_secret(const std::string& path) {
 Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& source, const LoadedRunner& runner,
                               std::int32_t rank, MetricsRegistry& metrics) {
   const KvTransferConfig config = config_of_rank(flags.kv_transfer, rank);
-  auto secret = read_secret(config.secret_file);
-  if (!secret) return secret.error();
+  PAGODA_ASSIGN_OR_RETURN(auto secret, read_secret(config.secret_file));
   ThreadPool pool(num_threads(flags));
-  const auto fingerprint = kv_fingerprint(flags, source, runner, pool);
-  if (!fingerprint) return fingerprint.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto fingerprint, kv_fingerprint(flags, source, runner, pool));
   KvPeers out;
   if (config.serves) {
     PeerServerConfig serving{.listen = config.listen,
-                             .secret = *secret,
-                             .fingerprint = *fingerprint,
+                             .secret = secret,
+                             .fingerprint = fingerprint,
                              .row_bytes = {},
                              .lease_s = config.lease_s};
     for (const KvGroup& group : runner.kv_plan().groups)
       serving.row_bytes.push_back(static_cast<std::size_t>(group.pages_per_row) * runner.kv_block_bytes());
-    auto server = PeerServer::open(std::move(serving), metrics);
-    if (!server) return server.error();
+    PAGODA_ASSIGN_OR_RETURN(auto server, PeerServer::open(std::move(serving), metrics));
     log_info("kv", concat("other servers can fetch K/V from ",
-                          text_of({.host = config.listen.host, .port = (*server)->port()}),
-                          *secret == nullptr ? ", without a secret" : ""));
-    out.server = *std::move(server);
+                          text_of({.host = config.listen.host, .port = server->port()}),
+                          secret == nullptr ? ", without a secret" : ""));
+    out.server = std::move(server);
   }
   if (config.fetches) {
     auto tier =
-        PeerTier::open({.peers = config.peers, .secret = *secret, .fingerprint = *fingerprint}, metrics);
+        PeerTier::open({.peers = config.peers, .secret = secret, .fingerprint = fingerprint}, metrics);
     if (!tier) return tier.error();
     out.tier = *std::move(tier);
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "loader/gguf_turn_ends.h"
@@ -161,13 +162,11 @@ Made load_tokenizer(const std::string& path) {
         files.push_back(it->path().string());
     return files.size() == 1 ? load_tokenizer(files[0]) : std::move(made);
   }
-  Result<std::shared_ptr<MappedFile>> file = MappedFile::open(path);
-  if (!file) return file.error();
-  const std::string_view bytes = view(**file);
+  PAGODA_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> file, MappedFile::open(path));
+  const std::string_view bytes = view(*file);
   if (bytes.starts_with("GGUF")) {
-    Result<GgufFile> gguf = GgufFile::open(path);
-    if (!gguf) return gguf.error();
-    return named(load_tokenizer(*gguf), path);
+    PAGODA_ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));
+    return named(load_tokenizer(gguf), path);
   }
   const TextOf beside = [&](std::string_view name) {
     return read_if_there(fs::path(path).parent_path() / name);

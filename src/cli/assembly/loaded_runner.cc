@@ -1,5 +1,6 @@
 #include "cli/assembly/loaded_runner.h"
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/ranks.h"
@@ -24,13 +25,12 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
     if (!group) return group.error();
     loaded.group_ = *std::move(group);
   } else if (loaded.on_devices_) {
-    auto device = load_on_device(flags, std::move(source), options, &loaded.computes_on_);
-    if (!device) return device.error();
-    loaded.device_ = *std::move(device);
+    PAGODA_ASSIGN_OR_RETURN(auto device,
+                            load_on_device(flags, std::move(source), options, &loaded.computes_on_));
+    loaded.device_ = std::move(device);
   } else {
-    auto alone = LocalModelRunner::create(std::move(source), options);
-    if (!alone) return alone.error();
-    loaded.alone_ = *std::move(alone);
+    PAGODA_ASSIGN_OR_RETURN(auto alone, LocalModelRunner::create(std::move(source), options));
+    loaded.alone_ = std::move(alone);
   }
   return loaded;
 }

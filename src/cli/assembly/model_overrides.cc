@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <iterator>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/runner_options.h"
@@ -79,13 +80,12 @@ Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
   ModelOverrides overrides = {.config = flags.hf_overrides, .metadata = flags.override_kv};
   overrides.quantize_activations = flags.quantize_activations == "on" ||
                                    (flags.quantize_activations == "auto" && flags.dtype != "float32");
-  const Result<json::object> rope = rope_fields(flags);
-  if (!rope) return rope.error();
-  if (rope->empty()) return overrides;
-  overrides.rope = json::serialize(*rope);
+  PAGODA_ASSIGN_OR_RETURN(const json::object rope, rope_fields(flags));
+  if (rope.empty()) return overrides;
+  overrides.rope = json::serialize(rope);
   // A linear factor does not say how long the context is now.
-  const json::value* const type = rope->if_contains("rope_type");
-  const bool linear = type != nullptr ? *type == "linear" : rope->contains("factor");
+  const json::value* const type = rope.if_contains("rope_type");
+  const bool linear = type != nullptr ? *type == "linear" : rope.contains("factor");
   if (!linear || !flags.max_model_len || *flags.max_model_len <= 0) return overrides;
   auto longer = with_overrides(overrides.config.empty() ? "{}" : overrides.config,
                                concat("{\"max_position_embeddings\":", *flags.max_model_len, "}"));
@@ -103,7 +103,7 @@ Status check_quantization(std::string_view quantization, const ModelSource& sour
   if (quantization == "gguf" || source.gguf() != nullptr)
     return quantization == "gguf" && source.gguf() != nullptr
                ? ok_status()
-               : refused(source.gguf() != nullptr ? "is a GGUF file, whose tensors say their types"
+               : refused(source.gguf() != nullptr ? "is a GGUF file, whose tensors have types of their own"
                                                   : "is no GGUF file");
   const auto value = std::ranges::find(kQuantizations, quantization, &QuantizationValue::name);
   if (value == std::end(kQuantizations) || is_quantized_by(value->method, source) ||
@@ -115,13 +115,10 @@ Status check_quantization(std::string_view quantization, const ModelSource& sour
 }
 
 Result<std::unique_ptr<ModelSource>> open_model(const EngineFlags& flags) {
-  const auto path = model_path(flags);
-  if (!path) return path.error();
-  const auto overrides = model_overrides(flags);
-  if (!overrides) return overrides.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
-  if (!source) return source.error();
-  PAGODA_RETURN_IF_ERROR(check_quantization(flags.quantization, **source));
+  PAGODA_ASSIGN_OR_RETURN(const auto path, model_path(flags));
+  PAGODA_ASSIGN_OR_RETURN(const auto overrides, model_overrides(flags));
+  PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(path, hub_paths_from_environment(), overrides));
+  PAGODA_RETURN_IF_ERROR(check_quantization(flags.quantization, *source));
   return source;
 }
 

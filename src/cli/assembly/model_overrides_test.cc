@@ -154,7 +154,7 @@ TEST(ModelOverrides, QuantizationIsTheModelsOwn) {
             "has F32 weights, used as they are stored; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama", "gguf"), "is no GGUF file; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "fp8"),
-            "is a GGUF file, whose tensors say their types; leave the flag out");
+            "is a GGUF file, whose tensors have types of their own; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "gguf"), "");
   for (const auto& [model, own] :
        std::initializer_list<std::pair<const char*, const char*>>{{"awq", "awq_marlin"},

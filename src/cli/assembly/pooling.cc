@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/virtual_memory.h"
@@ -13,12 +14,12 @@ Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, cons
   TokenLookup find_token;
   if (tokenizer != nullptr) find_token = [tokenizer](std::string_view text) { return tokenizer->find(text); };
   const bool encoder = is_encoder(model.decoder);
-  auto pooling = read_pooling_model(
-      source, encoder,
-      {.runner = flags.runner, .pooler_config = flags.pooler_config, .overrides = flags.hf_overrides},
-      find_token);
-  if (!pooling) return pooling.error();
-  if (*pooling) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, encoder));
+  PAGODA_ASSIGN_OR_RETURN(auto pooling, read_pooling_model(source, encoder,
+                                                           {.runner = flags.runner,
+                                                            .pooler_config = flags.pooler_config,
+                                                            .overrides = flags.hf_overrides},
+                                                           find_token));
+  if (pooling) PAGODA_RETURN_IF_ERROR(check_pooling_flags(flags, encoder));
   return pooling;
 }
 

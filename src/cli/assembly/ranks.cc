@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
@@ -37,18 +38,13 @@ std::string mpi_library() {
 }
 
 Status serve(const EngineFlags& flags, Communicator& communicator) {
-  auto source = open_model(flags);
-  if (!source) return source.error();
-  const auto config = read_model_config(**source);
-  if (!config) return config.error();
-  auto options = runner_options(flags, *config);
-  if (!options) return options.error();
-  auto pooling = pooling_model(flags, **source, *config, nullptr);
-  if (!pooling) return pooling.error();
-  options->pooling = *std::move(pooling);
-  options->parallel = parallel_context(flags, &communicator);
-  options->weight_caching = weight_caching(flags, true);
-  return serve_rank(*std::move(source), *options, rank_loader(flags));
+  PAGODA_ASSIGN_OR_RETURN(auto source, open_model(flags));
+  PAGODA_ASSIGN_OR_RETURN(const auto config, read_model_config(*source));
+  PAGODA_ASSIGN_OR_RETURN(auto options, runner_options(flags, config));
+  PAGODA_ASSIGN_OR_RETURN(options.pooling, pooling_model(flags, *source, config, nullptr));
+  options.parallel = parallel_context(flags, &communicator);
+  options.weight_caching = weight_caching(flags, true);
+  return serve_rank(std::move(source), options, rank_loader(flags));
 }
 
 // Rank 0 drains first, whoever is told to end.
@@ -59,9 +55,8 @@ void ignore_signals() {
 
 // A model that cannot be split is one process's answer, given before there are others.
 Status check_split(const EngineFlags& flags) {
-  auto source = open_model(flags);
-  if (!source) return source.error();
-  return DecoderModel::check_split(**source, flags.dtype, flags.tensor_parallel_size,
+  PAGODA_ASSIGN_OR_RETURN(auto source, open_model(flags));
+  return DecoderModel::check_split(*source, flags.dtype, flags.tensor_parallel_size,
                                    flags.deterministic_allreduce ? ExchangeKind::gather : ExchangeKind::sum,
                                    uses_device(flags) ? MixtureCut::features : MixtureCut::experts);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/hub_paths.h"
@@ -42,8 +43,7 @@ Result<std::string> model_path(const EngineFlags& flags) {
 }
 
 Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& model) {
-  auto level = cpu_level(flags.cpu_level);
-  if (!level) return level.error();
+  PAGODA_ASSIGN_OR_RETURN(auto level, cpu_level(flags.cpu_level));
   RunnerOptions options;
   options.model = std::make_shared<const ModelInfo>(model);
   options.dtype = flags.dtype;
@@ -53,15 +53,14 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& 
   options.max_num_seqs = flags.max_num_seqs;
   if (flags.speculative) options.max_draft_tokens = flags.speculative->num_speculative_tokens;
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
-  options.cpu_level = *level;
+  options.cpu_level = level;
   options.weight_caching = weight_caching(flags);
   options.reopen = [path = model_path(flags),
                     overrides = model_overrides(flags)]() -> Result<std::shared_ptr<const ModelSource>> {
     if (!path) return path.error();
     if (!overrides) return overrides.error();
-    auto source = ModelSource::open(*path, hub_paths_from_environment(), *overrides);
-    if (!source) return source.error();
-    return std::shared_ptr<const ModelSource>(*std::move(source));
+    PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(*path, hub_paths_from_environment(), *overrides));
+    return std::shared_ptr<const ModelSource>(std::move(source));
   };
   const std::int32_t max_model_len =
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/plain_numbers.h"
 #include "base/strings.h"
@@ -145,9 +146,8 @@ Result<json::object> fields_named(const std::string& name, const ModelSource& so
 
 Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides,
                                            const std::string& generation_config) {
-  auto named = fields_named(generation_config, source);
-  if (!named) return named.error();
-  json::object fields = *std::move(named);
+  PAGODA_ASSIGN_OR_RETURN(auto named, fields_named(generation_config, source));
+  json::object fields = std::move(named);
   if (!overrides.empty()) {
     boost::system::error_code error;
     const json::value given = json::parse(overrides, error);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
@@ -25,9 +26,10 @@ Result<VirtualKvPlan> virtual_kv_plan(const EngineFlags& flags, const KvLayout& 
     return invalid_argument(concat("--kv-page-size ", flags.kv_page_size, ": --device ", flags.device,
                                    " maps multiples of ", granule, " bytes"));
   const std::int64_t page = flags.kv_page_size == 0 && uses_device(flags) ? granule : flags.kv_page_size;
-  auto plan = plan_virtual_kv(layout, page, flags.kv_slicing ? KvTensors::per_slot : KvTensors::per_layer);
-  if (!plan) return plan.error();
-  if (const std::string note = describe_padding(*plan); !note.empty()) log_warning("start", note);
+  PAGODA_ASSIGN_OR_RETURN(
+      auto plan,
+      plan_virtual_kv(layout, page, flags.kv_slicing ? KvTensors::per_slot : KvTensors::per_layer));
+  if (const std::string note = describe_padding(plan); !note.empty()) log_warning("start", note);
   return plan;
 }
 

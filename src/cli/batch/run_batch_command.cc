@@ -11,6 +11,7 @@
 #include "api/answer_memory.h"
 #include "api/field_reader.h"
 #include "api/json.h"
+#include "base/assign_or_return.h"
 #include "base/memory_budget.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
@@ -253,22 +254,20 @@ Status run_batch(const RunBatchArgs& args) {
     num_lines += line.find_first_not_of(" \t\r") != std::string::npos;
   input.clear();
   input.seekg(0);
-  auto progress = BatchProgress::open(args.output);
-  if (!progress) return progress.error();
+  PAGODA_ASSIGN_OR_RETURN(auto progress, BatchProgress::open(args.output));
   EngineFlags flags = args.engine;
   const std::int32_t max_running = 2 * flags.max_num_seqs;
   flags.max_queue = std::max(flags.max_queue, max_running + 2048);  // a line may hold many prompts
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
-  if ((*engine)->tokenizer() == nullptr)
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));
+  if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   Status status;
   {
-    BatchRun run(**engine, *progress, num_lines);
+    BatchRun run(*engine, progress, num_lines);
     status = run.run(input, static_cast<std::size_t>(max_running));
   }
-  (*engine)->stop();
-  if (status.ok()) (*engine)->finish_weight_writing();
+  engine->stop();
+  if (status.ok()) engine->finish_weight_writing();
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/devices.h"
@@ -54,23 +55,23 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
       if (auto snapshot = engine_snapshot(engine)) totals_before = (*snapshot)->totals;
     }
     // Fresh prompts every time, so that nothing comes from the prefix cache.
-    const auto times = run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id);
-    if (!times) return times.error();
+    PAGODA_ASSIGN_OR_RETURN(
+        const auto times,
+        run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id));
     if (i < 0) continue;
-    prefill.push_back(double(shape.num_requests) * shape.input_len / times->prefill_seconds);
+    prefill.push_back(double(shape.num_requests) * shape.input_len / times.prefill_seconds);
     if (on_host) bandwidth.push_back(probe.bytes_per_second());
-    if (times->decode_tokens > 0) {
-      decode.push_back(double(times->decode_tokens) / times->decode_seconds);
+    if (times.decode_tokens > 0) {
+      decode.push_back(double(times.decode_tokens) / times.decode_seconds);
       // Memory that others share is as fast as it is this very second.
       const double around = on_host ? (bandwidth.back() + bandwidth.end()[-2]) / 2 : 0;
       if (around > 0 && step_bytes)
         share.push_back(decode.back() / shape.num_requests * *step_bytes / around);
     }
-    total.push_back(double(times->output_tokens) / times->total_seconds);
+    total.push_back(double(times.output_tokens) / times.total_seconds);
     bar.update(std::int64_t{shape.num_requests} * shape.output_len * (i + 1));
   }
-  const auto snapshot = engine_snapshot(engine);
-  if (!snapshot) return snapshot.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto snapshot, engine_snapshot(engine));
 
   BenchFigures figures;
   figures.bench = name;
@@ -85,7 +86,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
   figures.step_bytes = step_bytes;
   if (!share.empty()) figures.share = spread(share);
   figures.idle = idle.figures();
-  figures.kv = account_between(totals_before, (*snapshot)->totals);
+  figures.kv = account_between(totals_before, snapshot->totals);
   figures.num_ranks = flags.tensor_parallel_size;
   return figures;
 }
@@ -101,12 +102,11 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
       AssembledEngine::create(flags, AssembledEngine::Report::quiet, flags.device_idle ? &idle : nullptr);
   if (!engine) return engine.error();
   (*engine)->finish_weight_writing();
-  auto figures = measure(**engine, name, flags, shape, warmup, iterations, idle);
-  if (!figures) return figures.error();
+  PAGODA_ASSIGN_OR_RETURN(auto figures, measure(**engine, name, flags, shape, warmup, iterations, idle));
   (*engine)->stop();
-  figures->ranks = (*engine)->rank_steps();
-  if (!output_json.empty()) PAGODA_RETURN_IF_ERROR(write_figures(*figures, output_json));
-  if (output_json != "-") print_figures(*figures);
+  figures.ranks = (*engine)->rank_steps();
+  if (!output_json.empty()) PAGODA_RETURN_IF_ERROR(write_figures(figures, output_json));
+  if (output_json != "-") print_figures(figures);
   return ok_status();
 }
 

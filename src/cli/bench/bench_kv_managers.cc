@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/assign_or_return.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/plain_numbers.h"
@@ -68,9 +69,7 @@ Result<KernelCase> plain_case(std::string label, KvLayout layout, std::int32_t b
   out.layout.block_size = block_size;
   out.blocks_per_sequence = (kContext + block_size - 1) / block_size;
   const std::int32_t count = out.blocks_per_sequence * kSequences;
-  auto storage = KvStorage::create(out.layout, count, 0);
-  if (!storage) return storage.error();
-  out.storage = *std::move(storage);
+  PAGODA_ASSIGN_OR_RETURN(out.storage, KvStorage::create(out.layout, count, 0));
   out.table.resize(static_cast<std::size_t>(count));
   std::iota(out.table.begin(), out.table.end(), 0);
   if (order == BlockOrder::scattered) {  // as after a while of serving
@@ -83,22 +82,20 @@ Result<KernelCase> plain_case(std::string label, KvLayout layout, std::int32_t b
 // Pages scattered over the pool, blocks side by side in address space.
 Result<KernelCase> virtual_case(std::string label, const KvLayout& layout, std::int64_t page_bytes,
                                 KvTensors tensors) {
-  auto plan = plan_virtual_kv(layout, page_bytes, tensors);
-  if (!plan) return plan.error();
+  PAGODA_ASSIGN_OR_RETURN(auto plan, plan_virtual_kv(layout, page_bytes, tensors));
   KernelCase out;
   out.label = std::move(label);
-  out.layout = plan->layout;
-  out.blocks_per_sequence = (kContext + plan->layout.block_size - 1) / plan->layout.block_size;
+  out.layout = plan.layout;
+  out.blocks_per_sequence = (kContext + plan.layout.block_size - 1) / plan.layout.block_size;
   const std::int32_t count = out.blocks_per_sequence * kSequences;
-  if (plan->num_tensors > 1) out.layout.layer_stride = plan->page_bytes * count;
-  auto storage = KvStorage::create_virtual(out.layout,
-                                           {.num_slots = kSequences,
-                                            .blocks_per_slot = out.blocks_per_sequence,
-                                            .page_bytes = plan->page_bytes,
-                                            .num_tensors = plan->num_tensors},
-                                           count, 0);
-  if (!storage) return storage.error();
-  out.storage = *std::move(storage);
+  if (plan.num_tensors > 1) out.layout.layer_stride = plan.page_bytes * count;
+  PAGODA_ASSIGN_OR_RETURN(auto storage, KvStorage::create_virtual(out.layout,
+                                                                  {.num_slots = kSequences,
+                                                                   .blocks_per_slot = out.blocks_per_sequence,
+                                                                   .page_bytes = plan.page_bytes,
+                                                                   .num_tensors = plan.num_tensors},
+                                                                  count, 0));
+  out.storage = std::move(storage);
   std::vector<PageMapping> mappings;
   for (std::int32_t block = 0; block < count; ++block) {
     out.table.push_back(block);
@@ -159,22 +156,21 @@ KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, st
 
 Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, boost::json::object& json,
                     KvManagersPlot& plot) {
-  const auto model = read_model_config(source);
-  if (!model) return model.error();
-  auto layout = plan_kv_layout(source, *model, args.engine.dtype, args.engine.kv_cache_dtype, 16);
-  if (!layout) return layout.error();
-  if (model->decoder.layers.front().attention() == nullptr)
+  PAGODA_ASSIGN_OR_RETURN(const auto model, read_model_config(source));
+  PAGODA_ASSIGN_OR_RETURN(auto layout,
+                          plan_kv_layout(source, model, args.engine.dtype, args.engine.kv_cache_dtype, 16));
+  if (model.decoder.layers.front().attention() == nullptr)
     return unimplemented(
         "bench kv-managers measures attention, which this model's first layer does not have");
   ThreadPool pool(num_threads(args.engine));
   const KernelContext context{.pool = &pool};
   std::printf("attention, us per layer, %d threads, %d layers of %d KV heads\n%-34s %12s %12s\n",
-              num_threads(args.engine), layout->num_layers, layout->num_kv_heads, "",
+              num_threads(args.engine), layout.num_layers, layout.num_kv_heads, "",
               concat("prefill ", kContext).c_str(), concat("decode ", kSequences, "x", kContext).c_str());
   boost::json::array rows;
   const auto measure = [&](Result<KernelCase> made) -> Status {
     if (!made) return made.error();
-    const KernelTimes times = time_kernel(context, *made, head_sizes(model->decoder).num_heads);
+    const KernelTimes times = time_kernel(context, *made, head_sizes(model.decoder).num_heads);
     std::printf("%-34s %12.1f %12.1f\n", made->label.c_str(), times.prefill_us, times.decode_us);
     std::fflush(stdout);
     rows.push_back(
@@ -184,15 +180,15 @@ Status bench_kernel(const BenchKvManagersArgs& args, const ModelSource& source, 
   };
   for (const std::int32_t size : {1, 4, 16, 32, 64, 128, 256})
     PAGODA_RETURN_IF_ERROR(
-        measure(plain_case(concat("paged, blocks of ", size), *layout, size, BlockOrder::scattered)));
-  PAGODA_RETURN_IF_ERROR(measure(plain_case("reserved", *layout, 16, BlockOrder::consecutive)));
+        measure(plain_case(concat("paged, blocks of ", size), layout, size, BlockOrder::scattered)));
+  PAGODA_RETURN_IF_ERROR(measure(plain_case("reserved", layout, 16, BlockOrder::consecutive)));
   PAGODA_RETURN_IF_ERROR(
-      measure(virtual_case("virtual, pages of 16 tokens", *layout, 0, KvTensors::per_slot)));
+      measure(virtual_case("virtual, pages of 16 tokens", layout, 0, KvTensors::per_slot)));
   for (const std::int64_t kib : {64, 256, 2048})
     PAGODA_RETURN_IF_ERROR(measure(
-        virtual_case(concat("virtual, pages of ", kib, " KiB"), *layout, kib << 10, KvTensors::per_slot)));
+        virtual_case(concat("virtual, pages of ", kib, " KiB"), layout, kib << 10, KvTensors::per_slot)));
   for (const std::int64_t kib : {4, 64})
-    PAGODA_RETURN_IF_ERROR(measure(virtual_case(concat("virtual, ", kib, " KiB in each layer"), *layout,
+    PAGODA_RETURN_IF_ERROR(measure(virtual_case(concat("virtual, ", kib, " KiB in each layer"), layout,
                                                 kib << 10, KvTensors::per_layer)));
   json["kernel"] = std::move(rows);
   return ok_status();
@@ -204,16 +200,15 @@ Status bench_calls(boost::json::object& json) {
   std::printf("\none call, us%22s %10s %10s %10s %12s\n", "map", "replace", "map 8", "unmap", "create");
   boost::json::array rows;
   for (const std::int64_t kib : {4, 64, 360, 1024, 2048}) {
-    const auto times = time_page_calls(kib << 10);
-    if (!times) return times.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto times, time_page_calls(kib << 10));
     std::printf("pages of %5lld KiB %15.1f %10.1f %10.1f %10.1f %12.1f\n", static_cast<long long>(kib),
-                times->map_us, times->replace_us, times->map8_us, times->unmap_us, times->create_us);
+                times.map_us, times.replace_us, times.map8_us, times.unmap_us, times.create_us);
     rows.push_back({{"page_kib", kib},
-                    {"map_us", times->map_us},
-                    {"replace_us", times->replace_us},
-                    {"map8_us", times->map8_us},
-                    {"unmap_us", times->unmap_us},
-                    {"create_us", times->create_us}});
+                    {"map_us", times.map_us},
+                    {"replace_us", times.replace_us},
+                    {"map8_us", times.map8_us},
+                    {"unmap_us", times.unmap_us},
+                    {"create_us", times.create_us}});
   }
   json["calls"] = std::move(rows);
   return ok_status();
@@ -269,11 +264,10 @@ double metric(const std::string& text, const std::string& line) {
 Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   const SteadyClock clock;
   const TimeNs before = clock.now();
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));
   const TimeNs start = clock.now();
   OutputCollector collector;
-  const auto vocab = static_cast<std::uint64_t>((*engine)->client().limits().vocab_size);
+  const auto vocab = static_cast<std::uint64_t>(engine->client().limits().vocab_size);
   for (std::int32_t i = 0; i < num_prompts; ++i) {
     // Short and long ones: a prompt of 8 to 160 tokens and an answer of 8 to 96, small ones more often.
     const auto draw = [&](std::uint64_t stream) {
@@ -289,7 +283,7 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
     request.sampling.temperature = 0;
     request.sampling.ignore_eos = true;
     request.sampling.max_tokens = static_cast<std::int32_t>(8 + 88 * draw(2));
-    PAGODA_RETURN_IF_ERROR((*engine)->client().submit(std::move(request), collector.make_sink()));
+    PAGODA_RETURN_IF_ERROR(engine->client().submit(std::move(request), collector.make_sink()));
   }
   std::map<RequestId, TimeNs> last;
   std::vector<double> gaps;
@@ -316,7 +310,7 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   out.tokens_per_s = static_cast<double>(tokens) / to_seconds(end - start);
   std::ranges::sort(gaps);
   if (!gaps.empty()) out.p99_ms = gaps[gaps.size() * 99 / 100];
-  if (const auto snapshot = engine_snapshot(**engine)) {
+  if (const auto snapshot = engine_snapshot(*engine)) {
     const EngineTotals& totals = (*snapshot)->totals;
     const KvUsage& usage = totals.usage;
     const auto wasted = usage.reserved_slots + usage.internal_slots + usage.external_slots;
@@ -327,8 +321,8 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
     out.preemptions = totals.preemptions;
     out.mapping["steps"] = static_cast<double>(totals.steps);
   }
-  (*engine)->stop();
-  const std::string text = (*engine)->metrics().expose("pagoda", "m=\"\"");
+  engine->stop();
+  const std::string text = engine->metrics().expose("pagoda", "m=\"\"");
   for (const char* name : {"calls", "seconds"}) {
     for (const char* when : {"in_step", "ahead"})
       out.mapping[concat(name, "_", when)] =
@@ -398,14 +392,12 @@ Status write_file(const std::string& path, const std::string& text) {
 
 Status run_bench_kv_managers(const BenchKvManagersArgs& args) {
   if (args.num_prompts < 1 || args.num_iters < 1) return invalid_argument("counts must be at least 1");
-  auto path = model_path(args.engine);
-  if (!path) return path.error();
-  auto source = ModelSource::open(*path, hub_paths_from_environment());
-  if (!source) return source.error();
-  boost::json::object json{{"bench", "kv-managers"}, {"model", *path}};
+  PAGODA_ASSIGN_OR_RETURN(auto path, model_path(args.engine));
+  PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(path, hub_paths_from_environment()));
+  boost::json::object json{{"bench", "kv-managers"}, {"model", path}};
   KvManagersPlot plot;
   const auto wanted = [&](const char* part) { return args.only.empty() || args.only == part; };
-  if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, **source, json, plot));
+  if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, *source, json, plot));
   if (wanted("map")) PAGODA_RETURN_IF_ERROR(bench_calls(json));
   if (wanted("serve")) PAGODA_RETURN_IF_ERROR(bench_serving(args, json, plot));
   PAGODA_RETURN_IF_ERROR(write_file(args.output_json, plain_numbers(boost::json::serialize(json))));

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/load_tokenizer.h"
 #include "cli/bench/bench_serve_plan.h"
@@ -71,11 +72,10 @@ class Repeated final : public Workload {
 };
 
 Result<std::string> first_model(const LoadOptions& options) {
-  const auto answer = fetch(options, "/v1/models");
-  if (!answer) return answer.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto answer, fetch(options, "/v1/models"));
   json::error_code error;
-  const json::value body = json::parse(answer->body, error);
-  if (!error && answer->status == 200) {
+  const json::value body = json::parse(answer.body, error);
+  if (!error && answer.status == 200) {
     const auto* const list = body.is_object() ? body.get_object().if_contains("data") : nullptr;
     if (list != nullptr && list->is_array() && !list->get_array().empty()) {
       const json::value& model = list->get_array()[0];
@@ -83,7 +83,7 @@ Result<std::string> first_model(const LoadOptions& options) {
       if (id != nullptr && id->is_string()) return std::string(id->get_string());
     }
   }
-  return unavailable(concat("/v1/models names no model (HTTP ", answer->status, "): give one with --model"));
+  return unavailable(concat("/v1/models names no model (HTTP ", answer.status, "): give one with --model"));
 }
 
 // Asks until the server is there: refused connections and 503 are waited out.
@@ -121,9 +121,8 @@ Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool ha
   if (!reason) return reason.error();
   if (!reason->empty()) {
     words.continuous_usage = false;
-    const auto again = refused(words);
-    if (!again) return again.error();
-    if (!again->empty()) return unavailable(concat("the test request failed: ", *again));
+    PAGODA_ASSIGN_OR_RETURN(const auto again, refused(words));
+    if (!again.empty()) return unavailable(concat("the test request failed: ", again));
   }
   body.continuous_usage = words.continuous_usage;
   if (has_text || (body.endpoint != BodyOptions::Endpoint::completions &&
@@ -187,20 +186,18 @@ Result<ReportOptions> report_options(const BenchServeArgs& args, const BenchPlan
   report.metrics = split(args.percentile_metrics);
   for (const std::string& name : report.metrics)
     if (name != "ttft" && name != "tpot" && name != "itl" && name != "e2el")
-      return invalid_argument(concat("--percentile-metrics: '", name, "' is none of ttft, tpot, itl, e2el"));
+      return invalid_argument(
+          concat("--percentile-metrics: '", name, "' is not one of ttft, tpot, itl, e2el"));
   report.percentiles.clear();
   for (const std::string& text : split(args.metric_percentiles)) {
-    const auto percent = parse_real("--metric-percentiles", text);
-    if (!percent) return percent.error();
-    if (*percent > 100) return invalid_argument("--metric-percentiles: percentiles end at 100");
-    report.percentiles.push_back(*percent);
+    PAGODA_ASSIGN_OR_RETURN(const auto percent, parse_real("--metric-percentiles", text));
+    if (percent > 100) return invalid_argument("--metric-percentiles: percentiles end at 100");
+    report.percentiles.push_back(percent);
   }
   auto goodput = parse_goodput(args.goodput);
   if (!goodput) return invalid_argument(concat("--goodput: ", goodput.error().message()));
   report.goodput = *goodput;
-  auto metadata = key_values("--metadata", args.metadata);
-  if (!metadata) return metadata.error();
-  report.metadata = *metadata;
+  PAGODA_ASSIGN_OR_RETURN(report.metadata, key_values("--metadata", args.metadata));
   return report;
 }
 
@@ -264,20 +261,18 @@ Spoken spoken_by(std::string_view backend) {
 // How requests reach the server; their bodies are set later.
 Result<LoadOptions> load_options(const BenchServeArgs& args, const WorkloadSpec& spec, const Spoken& spoken) {
   LoadOptions options;
-  auto headers = key_values("--header", args.header);
-  if (!headers) return headers.error();
-  auto server = args.base_url.empty()
-                    ? Result<HttpServerAddress>(HttpServerAddress{args.host, std::to_string(args.port), ""})
-                    : parse_base_url(args.base_url);
-  if (!server) return server.error();
-  options.server = *server;
+  PAGODA_ASSIGN_OR_RETURN(auto headers, key_values("--header", args.header));
+  PAGODA_ASSIGN_OR_RETURN(options.server, args.base_url.empty()
+                                              ? Result<HttpServerAddress>(HttpServerAddress{
+                                                    args.host, std::to_string(args.port), ""})
+                                              : parse_base_url(args.base_url));
   if (!has_choices(spoken.endpoint) && (spec.n > 1 || spec.beam_width > 0))
     return invalid_argument(
         concat("--backend ", args.backend, ": this API returns one choice, without beam search"));
   options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
   if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
     return invalid_argument("--endpoint: must be a path");
-  options.headers = *headers;
+  options.headers = headers;
   if (const char* const key = std::getenv("OPENAI_API_KEY"); key != nullptr && *key != '\0')
     options.headers.emplace_back("Authorization", concat("Bearer ", key));
   options.connect_timeout = milliseconds(static_cast<std::int64_t>(args.connect_timeout_s * 1e3));
@@ -306,75 +301,68 @@ Status run_bench_serve(const BenchServeArgs& args) {
   std::unique_ptr<Tokenizer> tokenizer;
   TokenCounter count_tokens;
   if (!args.tokenizer.empty()) {
-    auto loaded = load_tokenizer(args.tokenizer);
-    if (!loaded) return loaded.error();
-    tokenizer = std::move(*loaded);
+    PAGODA_ASSIGN_OR_RETURN(tokenizer, load_tokenizer(args.tokenizer));
     count_tokens = [&tokenizer](std::string_view text) -> std::int64_t {
       const auto ids = tokenizer->encode(text, {});
       return ids ? static_cast<std::int64_t>(ids->size()) : 0;
     };
   }
-  auto plan = make_plan(args, std::move(count_tokens));
-  if (!plan) return plan.error();
+  PAGODA_ASSIGN_OR_RETURN(auto plan, make_plan(args, std::move(count_tokens)));
   // The first request says of what kind the data set is, and warms up.
-  auto first = first_request(*plan);
+  auto first = first_request(plan);
   if (!first && first.error().reason() == kNoArrivalTimes && args.workload.empty()) {
-    plan->spec.rate = std::numeric_limits<double>::infinity();  // as vLLM: all at once
-    first = first_request(*plan);
+    plan.spec.rate = std::numeric_limits<double>::infinity();  // as vLLM: all at once
+    first = first_request(plan);
   }
   if (!first) return first.error();
-  auto workload = open_plan(*plan);
-  if (!workload) return workload.error();
+  PAGODA_ASSIGN_OR_RETURN(auto workload, open_plan(plan));
   if (!*first) return invalid_argument("the data set has no requests");
-  auto members = extra_members(args);
-  if (!members) return members.error();
-  auto report = report_options(args, *plan, "");  // wrong flags are told before any load
+  PAGODA_ASSIGN_OR_RETURN(auto members, extra_members(args));
+  auto report = report_options(args, plan, "");  // wrong flags are told before any load
   if (!report) return report.error();
 
   const Spoken spoken = spoken_by(args.backend);
-  auto options = load_options(args, plan->spec, spoken);
-  if (!options) return options.error();
+  PAGODA_ASSIGN_OR_RETURN(auto options, load_options(args, plan.spec, spoken));
 
   BodyOptions body;
   body.endpoint = spoken.endpoint;
-  body.ignore_eos = plan->ignore_eos;
-  body.extra_members = *members;
-  body.seed = plan->spec.seed;
+  body.ignore_eos = plan.ignore_eos;
+  body.extra_members = members;
+  body.seed = plan.spec.seed;
   if (tokenizer != nullptr) body.token_high = std::max(1, tokenizer->vocab_size() - 1);
   body.token_low = std::min(body.token_low, body.token_high);
   std::string model = args.model;
   if (model.empty()) {
-    auto asked = wait_for_server(args, [&] { return first_model(*options); });
+    auto asked = wait_for_server(args, [&] { return first_model(options); });
     if (!asked) return asked.error();
     model = *asked;
     std::printf("Using model: %s\n", model.c_str());
   }
   body.model = args.served_model_name.empty() ? model : args.served_model_name;
-  report = report_options(args, *plan, model);
+  report = report_options(args, plan, model);
   if (!report) return report.error();
   if (args.ready_check_timeout_sec > 0)
-    PAGODA_RETURN_IF_ERROR(find_form(args, *options, !(*first)->prompt.empty(), body));
+    PAGODA_RETURN_IF_ERROR(find_form(args, options, !(*first)->prompt.empty(), body));
 
   std::uint64_t offset = kWarmupIndex;
-  options->body = [&](const WorkloadRequest& request, std::uint64_t index) {
+  options.body = [&](const WorkloadRequest& request, std::uint64_t index) {
     return write_body(request, index + offset, body);
   };
   if (args.num_warmups > 0) {
     std::printf("Warming up with %d requests...\n", args.num_warmups);
     Repeated warmup(**first, args.num_warmups);
-    const auto warmed = run_load(warmup, *options);
-    if (!warmed) return warmed.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto warmed, run_load(warmup, options));
   }
   offset = 0;
-  options->request_id_prefix = args.request_id_prefix;
-  print_traffic(args, plan->spec);
+  options.request_id_prefix = args.request_id_prefix;
+  print_traffic(args, plan.spec);
   std::unique_ptr<ProgressBar> bar;
-  const std::int64_t total = (*workload)->size().value_or(plan->spec.num_requests.value_or(0));
+  const std::int64_t total = workload->size().value_or(plan.spec.num_requests.value_or(0));
   if (!args.disable_tqdm && total > 0) bar = std::make_unique<ProgressBar>("bench serve", total, "requests");
-  options->progress = [&](std::int64_t ended, std::int64_t running) {
+  options.progress = [&](std::int64_t ended, std::int64_t running) {
     if (bar != nullptr) bar->update(ended, concat(running, " running"));
   };
-  const auto result = run_load(**workload, *options);
+  const auto result = run_load(*workload, options);
   bar.reset();
   if (!result) return result.error();
 

@@ -12,8 +12,7 @@ namespace {
 // A sampling parameter that is sent only when given.
 Flag sampling(BenchServeArgs& args, const char* name, const std::string& member) {
   const auto store = [&args, member](const std::string& value) -> Status {
-    const auto number = flags::parse_number(value);
-    if (!number) return number.error();
+    if (const auto number = flags::parse_number(value); !number) return number.error();
     args.sampling.emplace_back(member, value);
     return ok_status();
   };

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -44,9 +45,7 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
   plan.trace.default_output_tokens = args.output_len > 0 ? args.output_len : args.custom_output_len;
   plan.ignore_eos = args.ignore_eos;
   if (!args.workload.empty()) {
-    auto spec = parse_workload_spec(args.workload);
-    if (!spec) return spec.error();
-    plan.spec = *spec;
+    PAGODA_ASSIGN_OR_RETURN(plan.spec, parse_workload_spec(args.workload));
     plan.ignore_eos = true;
     plan.output_tokens = args.output_len;
   } else if (args.dataset_name == "random") {
@@ -90,15 +89,14 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
     spec.num_requests = 1000;
   const bool timed = args.dataset_name == "trace" || !args.workload.empty();
   if (!args.request_rate.empty() || !timed) {
-    auto rate = parse_real("--request-rate", args.request_rate.empty() ? "inf" : args.request_rate);
-    if (!rate) return rate.error();
-    spec.rate = *rate;
-    spec.exact_duration = spec.num_requests.has_value() && !std::isinf(*rate);
+    PAGODA_ASSIGN_OR_RETURN(
+        auto rate, parse_real("--request-rate", args.request_rate.empty() ? "inf" : args.request_rate));
+    spec.rate = rate;
+    spec.exact_duration = spec.num_requests.has_value() && !std::isinf(rate);
   }
   if (!args.burstiness.empty()) {  // else a workload's own
-    auto burstiness = parse_real("--burstiness", args.burstiness);
-    if (!burstiness) return burstiness.error();
-    spec.burstiness = *burstiness;
+    PAGODA_ASSIGN_OR_RETURN(auto burstiness, parse_real("--burstiness", args.burstiness));
+    spec.burstiness = burstiness;
   }
   if (!args.ramp_up_strategy.empty()) {
     if (!args.request_rate.empty() && args.request_rate != "inf")
@@ -125,9 +123,8 @@ Result<std::unique_ptr<Workload>> open_plan(const BenchPlan& plan) {
 }
 
 Result<std::optional<WorkloadRequest>> first_request(const BenchPlan& plan) {
-  auto workload = open_plan(plan);
-  if (!workload) return workload.error();
-  return (*workload)->next();
+  PAGODA_ASSIGN_OR_RETURN(auto workload, open_plan(plan));
+  return workload->next();
 }
 
 }  // namespace pagoda

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/chat/chat_backend.h"
 #include "cli/chat/line_editor.h"
@@ -84,7 +85,7 @@ class Conversation {
     system_ = std::move(text);
     clear();
   }
-  // False: there is no such parameter, or it is no number.
+  // False: there is no such parameter, or it is not a number.
   bool set(const std::string& name, const std::string& value) {
     boost::system::error_code error;
     const boost::json::value number = boost::json::parse(value, error);
@@ -209,16 +210,16 @@ bool can_name_model(const std::string& word) {
 }  // namespace
 
 Status run_chat(const ChatArgs& args) {
-  auto backend = args.url.empty() ? engine_backend(args.engine) : server_backend(args.url, args.engine);
-  if (!backend) return backend.error();
-  Conversation conversation(**backend, args);
+  PAGODA_ASSIGN_OR_RETURN(
+      auto backend, args.url.empty() ? engine_backend(args.engine) : server_backend(args.url, args.engine));
+  Conversation conversation(*backend, args);
   if (!args.prompt.empty()) {
     conversation.add_user(args.prompt);
     return conversation.answer();
   }
   catch_interrupts();
   LineEditor editor(args.history ? history_file() : std::string(), g_interrupts);
-  if (editor.on_terminal()) std::printf("%s. /help lists the commands.\n", (*backend)->name().c_str());
+  if (editor.on_terminal()) std::printf("%s. /help lists the commands.\n", backend->name().c_str());
   while (std::optional<std::string> text = read_message(editor)) {
     if (text->empty()) continue;
     editor.remember(*text);
@@ -240,9 +241,7 @@ Status run_run(const ChatArgs& given) {
   else if (!args.first.empty())
     args.engine.model = args.first;
   if (!args.prompt.empty() || isatty(STDIN_FILENO) == 1) return run_chat(args);
-  auto text = piped_text("");
-  if (!text) return text.error();
-  args.prompt = *std::move(text);
+  PAGODA_ASSIGN_OR_RETURN(args.prompt, piped_text(""));
   return run_chat(args);
 }
 

@@ -1,6 +1,7 @@
 #include <boost/json.hpp>
 
 #include "api/chat_sampling.h"
+#include "base/assign_or_return.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/chat/chat_backend.h"
@@ -35,11 +36,10 @@ class EngineBackend final : public ChatBackend {
 
 Result<std::unique_ptr<ChatBackend>> engine_backend(EngineFlags flags) {
   PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
-  if ((*engine)->tokenizer() == nullptr)
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));
+  if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
-  return std::unique_ptr<ChatBackend>(std::make_unique<EngineBackend>(*std::move(engine)));
+  return std::unique_ptr<ChatBackend>(std::make_unique<EngineBackend>(std::move(engine)));
 }
 
 }  // namespace pagoda

@@ -1,5 +1,6 @@
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/chat/chat_backend.h"
 #include "cli/launch/served_model.h"
@@ -36,9 +37,8 @@ class ServerBackend final : public ChatBackend {
   Status choose_model(const std::string& model) {
     model_ = model;
     if (!model_.empty()) return ok_status();
-    Result<ServedModel> first = served_model(url_, key_, "");
-    if (!first) return first.error();
-    model_ = std::move(first->name);
+    PAGODA_ASSIGN_OR_RETURN(ServedModel first, served_model(url_, key_, ""));
+    model_ = std::move(first.name);
     return ok_status();
   }
 
@@ -110,11 +110,10 @@ class ServerBackend final : public ChatBackend {
 }  // namespace
 
 Result<std::unique_ptr<ChatBackend>> server_backend(const std::string& url, const EngineFlags& flags) {
-  auto parts = api_url(url);
-  if (!parts) return parts.error();
+  PAGODA_ASSIGN_OR_RETURN(auto parts, api_url(url));
   const std::vector<std::string>& keys = flags.server.api_keys;
   auto backend =
-      std::make_unique<ServerBackend>(*std::move(parts), keys.empty() ? std::string() : keys.front());
+      std::make_unique<ServerBackend>(std::move(parts), keys.empty() ? std::string() : keys.front());
   PAGODA_RETURN_IF_ERROR(backend->choose_model(flags.model));
   return std::unique_ptr<ChatBackend>(std::move(backend));
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/weight_caching.h"
@@ -32,12 +33,11 @@ Status run_pack(const PackArgs& args) {
   if (!weight_caching(args.engine)->cache)
     return invalid_argument(
         "pack writes to the weight cache, which --no-weight-cache and --backend reference do not use");
-  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
-  const Status written = (*engine)->write_weights();
-  (*engine)->stop();
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(args.engine, AssembledEngine::Report::quiet));
+  const Status written = engine->write_weights();
+  engine->stop();
   if (!written.ok()) return written;
-  const MemoryTable& memory = (*engine)->memory();
+  const MemoryTable& memory = engine->memory();
   std::printf("%s of packed weights are in %s\n", mib(memory.weight_bytes + memory.embedding_bytes).c_str(),
               weight_cache(args.engine).folder().c_str());
   return std::fflush(stdout) == 0 ? ok_status() : internal_error("cannot write to standard output");

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/devices.h"
@@ -48,25 +49,21 @@ Status run_doctor(const DoctorArgs& args) {
     print_row("model", concat("none: ", model.error().message()));
     return args.engine.model.empty() ? ok_status() : model.error();
   }
-  auto source = ModelSource::open(*model, hub_paths_from_environment());
-  if (!source) return source.error();
-  const std::shared_ptr<const ModelSource> shared = std::move(*source);
-  const auto config = read_model_config(*shared);
-  if (!config) return config.error();
-  print_row("model", concat(shared->path(), " (", config->architecture, ", ", config->weight_type, ")"));
+  PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(*model, hub_paths_from_environment()));
+  const std::shared_ptr<const ModelSource> shared = std::move(source);
+  PAGODA_ASSIGN_OR_RETURN(const auto config, read_model_config(*shared));
+  print_row("model", concat(shared->path(), " (", config.architecture, ", ", config.weight_type, ")"));
 
-  auto options = runner_options(args.engine, *config);
-  if (!options) return options.error();
+  PAGODA_ASSIGN_OR_RETURN(auto options, runner_options(args.engine, config));
   // Any tokens do: the two sides must agree on every sequence.
   std::vector<TokenId> tokens;
-  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config->decoder.vocab_size);
+  for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config.decoder.vocab_size);
   std::fputs("comparing with the reference (slow) ...\n", stderr);
-  auto comparison = compare_with_reference(shared, *options, tokens);
-  if (!comparison) return comparison.error();
-  print_row("largest logprob difference", fixed(comparison->max_logprob_difference, 5));
+  PAGODA_ASSIGN_OR_RETURN(auto comparison, compare_with_reference(shared, options, tokens));
+  print_row("largest logprob difference", fixed(comparison.max_logprob_difference, 5));
   print_row("mean NLL, engine / reference",
-            concat(fixed(comparison->engine_mean_nll, 5), " / ", fixed(comparison->reference_mean_nll, 5)));
-  const double difference = comparison->nll_difference();
+            concat(fixed(comparison.engine_mean_nll, 5), " / ", fixed(comparison.reference_mean_nll, 5)));
+  const double difference = comparison.nll_difference();
   const bool good = difference < kMaxNllDifference && difference > -kMaxNllDifference;
   print_row("verdict",
             good ? "the engine agrees with the reference" : "the engine does NOT agree with the reference");

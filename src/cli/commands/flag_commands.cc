@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/commands/models_page.h"
@@ -92,15 +93,14 @@ Status print_man(const ManArgs& args, const Command& root) {
 
 Status check_config(const ConfigCheckArgs& args, const Command& root) {
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
-  const auto file = read_config_file(args.file, *serve);
-  if (!file) return file.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto file, read_config_file(args.file, *serve));
   // Stored as serve would, so that values are looked at too.
   CommandLine line{.command = &*serve, .path = "pagoda serve"};
   line.values.resize(serve->flags.size());
   for (std::size_t i = 0; i < serve->flags.size(); ++i)
     if (serve->flags[i].name == "config") line.values[i] = {args.file};
   PAGODA_RETURN_IF_ERROR(store_flags(line, [](const char*) { return std::string(); }));
-  const auto count = std::ranges::count_if(*file, [](const ConfigValue& value) { return value.line != 0; });
+  const auto count = std::ranges::count_if(file, [](const ConfigValue& value) { return value.line != 0; });
   return print(
       concat(args.file, ": ", static_cast<long long>(count), " flags, each known to pagoda serve\n"));
 }

@@ -15,6 +15,7 @@
 #include "api/errors.h"
 #include "api/openai/request_parser.h"
 #include "api/openai/response_builder.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/hub_settings.h"
@@ -216,10 +217,9 @@ Status run_generate(const GenerateArgs& args) {
   std::string prompt;  // prompt if it is typed
   const bool is_typed = args.input.empty();
   if (is_typed) {
-    auto words = typed_words(args.first, args.second, !flags.model.empty());
-    if (!words) return words.error();
-    if (!words->model.empty()) flags.model = words->model;
-    prompt = words->text;
+    PAGODA_ASSIGN_OR_RETURN(auto words, typed_words(args.first, args.second, !flags.model.empty()));
+    if (!words.model.empty()) flags.model = words.model;
+    prompt = words.text;
   } else if (!args.second.empty()) {
     return invalid_argument(concat("'", args.second, "': give a prompt or --input, not both"));
   } else if (!args.first.empty()) {
@@ -245,18 +245,17 @@ Status run_generate(const GenerateArgs& args) {
   // A line may hold many prompts; the queue is sized for what this loop lets in.
   const std::int32_t max_in_flight = 2 * flags.max_num_seqs;
   flags.max_queue = std::max(flags.max_queue, max_in_flight + 2048);
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
-  if ((*engine)->tokenizer() == nullptr)
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));
+  if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");
   std::ostream& output = args.output == "-" ? std::cout : output_file;
   const std::string output_path = args.output == "-" ? "standard output" : args.output;
   std::istream& input = from_stdin ? std::cin : input_file;
   const Status status =
-      is_typed ? write_text(**engine, prompt, args.max_tokens, output, output_path)
-               : Generation(**engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
-  (*engine)->stop();
-  if (status.ok()) (*engine)->finish_weight_writing();
+      is_typed ? write_text(*engine, prompt, args.max_tokens, output, output_path)
+               : Generation(*engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
+  engine->stop();
+  if (status.ok()) engine->finish_weight_writing();
   return status;
 }
 

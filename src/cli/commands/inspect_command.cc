@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/assign_or_return.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/hub_settings.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -22,12 +23,11 @@ Result<Description> describe_file(const std::string& path) {
     }
   }
   if (!description && path.ends_with(".model")) {
-    auto tokenizer = load_tokenizer(path);
-    if (!tokenizer) return tokenizer.error();
+    PAGODA_ASSIGN_OR_RETURN(auto tokenizer, load_tokenizer(path));
     Description sentencepiece;
     sentencepiece.path = path;
     sentencepiece.format = "sentencepiece";
-    sentencepiece.metadata.emplace_back("vocab_size", std::int64_t{(*tokenizer)->vocab_size()});
+    sentencepiece.metadata.emplace_back("vocab_size", std::int64_t{tokenizer->vocab_size()});
     return sentencepiece;
   }
   return description;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/exit_code.h"
 #include "cli/flags/flag_values.h"
@@ -65,16 +66,14 @@ Status make_key(const KeyNewArgs& args) {
     if (args.role == name_of(role)) entry.role = role;
   std::string before;
   if (!args.file.empty() && ::access(args.file.c_str(), F_OK) == 0) {
-    Result<std::string> text = read_text_file(args.file);
-    if (!text) return text.error();
-    before = *std::move(text);
+    PAGODA_ASSIGN_OR_RETURN(std::string text, read_text_file(args.file));
+    before = std::move(text);
   }
-  const Result<std::string> after = with_new_key(before, args.file, entry);
-  if (!after) return after.error();
+  PAGODA_ASSIGN_OR_RETURN(const std::string after, with_new_key(before, args.file, entry));
   if (args.file.empty())
-    std::fprintf(stderr, "For the file of --api-key-file:\n%s", after->c_str());
+    std::fprintf(stderr, "For the file of --api-key-file:\n%s", after.c_str());
   else
-    PAGODA_RETURN_IF_ERROR(replace_file(args.file, *after));
+    PAGODA_RETURN_IF_ERROR(replace_file(args.file, after));
   std::fprintf(stderr, "The key of %s, shown this once:\n", args.name.c_str());
   std::printf("%s\n", key.c_str());
   return std::fflush(stdout) == 0 ? ok_status() : invalid_argument("cannot write to standard output");

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/exit_code.h"
 #include "cli/flags/flag_values.h"
@@ -19,33 +20,30 @@ Status flushed() {
 }
 
 Result<KvContents> contents_of(const std::string& path, InspectDepth depth) {
-  const auto files = DiskFiles::open(path, DiskFiles::Lock::none);
-  if (!files) return files.error();
-  return inspect_segments(**files, depth);
+  PAGODA_ASSIGN_OR_RETURN(const auto files, DiskFiles::open(path, DiskFiles::Lock::none));
+  return inspect_segments(*files, depth);
 }
 
 Status list(const std::string& path) {
-  const auto contents = contents_of(path, InspectDepth::headers);
-  if (!contents) return contents.error();
-  for (const KvContents::Model& model : contents->models)
+  PAGODA_ASSIGN_OR_RETURN(const auto contents, contents_of(path, InspectDepth::headers));
+  for (const KvContents::Model& model : contents.models)
     std::printf("%12s  %10lld tokens  %016llx  %s\n", mib(model.bytes).c_str(),
                 static_cast<long long>(model.tokens), static_cast<unsigned long long>(model.fingerprint[0]),
                 printable(model.label).c_str());
-  std::printf("%12s  in %lld files of %s\n", mib(contents->file_bytes).c_str(),
-              static_cast<long long>(contents->files), printable(path).c_str());
+  std::printf("%12s  in %lld files of %s\n", mib(contents.file_bytes).c_str(),
+              static_cast<long long>(contents.files), printable(path).c_str());
   return flushed();
 }
 
 Status verify(const std::string& path) {
-  const auto contents = contents_of(path, InspectDepth::every_byte);
-  if (!contents) return contents.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto contents, contents_of(path, InspectDepth::every_byte));
   std::int64_t rows = 0, damaged = 0;
-  for (const KvContents::Model& model : contents->models) {
+  for (const KvContents::Model& model : contents.models) {
     rows += model.rows;
     damaged += model.damaged_rows;
   }
   std::printf("%lld rows, of which %lld are damaged; %lld bytes are torn\n", static_cast<long long>(rows),
-              static_cast<long long>(damaged), static_cast<long long>(contents->torn_bytes));
+              static_cast<long long>(damaged), static_cast<long long>(contents.torn_bytes));
   PAGODA_RETURN_IF_ERROR(flushed());
   if (damaged == 0) return ok_status();
   return corrupt_data("damaged rows are never used, but the disk may be failing");
@@ -54,16 +52,14 @@ Status verify(const std::string& path) {
 Status clear(const std::string& path) {
   // Does not make a folder that is missing.
   if (const auto looked = DiskFiles::open(path, DiskFiles::Lock::none); !looked) return looked.error();
-  auto files = DiskFiles::open(path, DiskFiles::Lock::taken);
-  if (!files) return files.error();
-  const auto before = inspect_segments(**files, InspectDepth::headers);
-  if (!before) return before.error();
+  PAGODA_ASSIGN_OR_RETURN(auto files, DiskFiles::open(path, DiskFiles::Lock::taken));
+  PAGODA_ASSIGN_OR_RETURN(const auto before, inspect_segments(*files, InspectDepth::headers));
   const SteadyClock clock;
-  auto store = SegmentStore::open(*std::move(files), {.max_bytes = before->file_bytes}, clock);
-  if (!store) return store.error();
-  if (const auto erased = (*store)->erase([](const KvKey&, const CacheOwner&) { return true; }); !erased)
+  PAGODA_ASSIGN_OR_RETURN(auto store,
+                          SegmentStore::open(std::move(files), {.max_bytes = before.file_bytes}, clock));
+  if (const auto erased = store->erase([](const KvKey&, const CacheOwner&) { return true; }); !erased)
     return erased.error();
-  std::printf("removed %s from %s\n", mib(before->file_bytes).c_str(), printable(path).c_str());
+  std::printf("removed %s from %s\n", mib(before.file_bytes).c_str(), printable(path).c_str());
   return flushed();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "base/thread_pool.h"
 #include "cli/assembly/chosen_types.h"
 #include "cli/assembly/hub_paths.h"
@@ -27,9 +28,8 @@ bool has_head(const Description& description) {
 // The files' tensors against those that the family needs.
 Status check_files(const Description& description) {
   if (description.format != "gguf" && description.format != "hugging_face") return ok_status();
-  const auto source = ModelSource::open(description.path);
-  if (!source) return source.error();
-  return DecoderModel::check_tensors(**source, has_head(description));
+  PAGODA_ASSIGN_OR_RETURN(const auto source, ModelSource::open(description.path));
+  return DecoderModel::check_tensors(*source, has_head(description));
 }
 
 std::int64_t elements(const DescribedTensor& tensor) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/commands/json_line.h"
 #include "cli/exit_code.h"
@@ -113,19 +114,18 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
 
 // In pieces that end at `cut`, `cut` + `step`, … and at the end.
 Result<Message> parse_cut(const Case& one, std::size_t cut, std::size_t step) {
-  Result<AnswerParser> parser = AnswerParser::create(one.options);
-  if (!parser) return parser.error();
+  PAGODA_ASSIGN_OR_RETURN(AnswerParser parser, AnswerParser::create(one.options));
   Message message;
   std::vector<AnswerEvent> events;
   std::string_view rest = one.text;
   for (std::size_t length = cut; !rest.empty(); length = step) {
     const std::string_view piece = rest.substr(0, length);
     rest.remove_prefix(piece.size());
-    parser->push({.text = piece, .token = {}}, events);
+    parser.push({.text = piece, .token = {}}, events);
     gather(events, message);
     if (rest.empty()) break;
   }
-  parser->finish(events);
+  parser.finish(events);
   gather(events, message);
   return message;
 }

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -62,81 +63,72 @@ std::vector<Flag> perplexity_flags(PerplexityArgs& args) {
 
 Status run_perplexity(const PerplexityArgs& args) {
   if (args.context < 2) return invalid_argument("--context must be at least 2");
-  auto text = read_text(args.file);
-  if (!text) return text.error();
+  PAGODA_ASSIGN_OR_RETURN(auto text, read_text(args.file));
   PAGODA_RETURN_IF_ERROR(check_device_flags(args.engine));
   EngineFlags flags = args.engine;
-  auto ranks = join_ranks(flags);
-  if (!ranks) return ranks.error();
-  auto opened = open_model(args.engine);
-  if (!opened) return opened.error();
-  const std::shared_ptr<const ModelSource> source = *std::move(opened);
-  auto tokenizer = flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer);
-  if (!tokenizer) return tokenizer.error();
-  const auto config = read_model_config(*source);
-  if (!config) return config.error();
-  const TokenId bos = config->bos_token_id;
+  PAGODA_ASSIGN_OR_RETURN(auto ranks, join_ranks(flags));
+  PAGODA_ASSIGN_OR_RETURN(auto opened, open_model(args.engine));
+  const std::shared_ptr<const ModelSource> source = std::move(opened);
+  PAGODA_ASSIGN_OR_RETURN(
+      auto tokenizer, flags.tokenizer.empty() ? load_tokenizer(*source) : load_tokenizer(flags.tokenizer));
+  PAGODA_ASSIGN_OR_RETURN(const auto config, read_model_config(*source));
+  const TokenId bos = config.bos_token_id;
   if (args.bos && bos < 0) return invalid_argument("--bos: the model has no BOS token");
   // The text as it stands: what looks like a special token is text.
-  const ByteRange whole = {0, text->size()};
-  auto tokens = (*tokenizer)->encode(*text, {.plain_ranges = std::span(&whole, 1)});
+  const ByteRange whole = {0, text.size()};
+  auto tokens = tokenizer->encode(text, {.plain_ranges = std::span(&whole, 1)});
   if (!tokens) return tokens.error().annotate(args.file);
   if (args.max_tokens > 0 && static_cast<std::size_t>(args.max_tokens) < tokens->size()) {
     tokens->resize(static_cast<std::size_t>(args.max_tokens));
   }
   for (const TokenId token : *tokens) {
-    if (token < config->decoder.vocab_size) continue;
+    if (token < config.decoder.vocab_size) continue;
     return invalid_argument(concat("the tokenizer gives id ", token, ", but the model's vocabulary has ",
-                                   config->decoder.vocab_size, " entries"));
+                                   config.decoder.vocab_size, " entries"));
   }
   const std::int32_t context = args.context;
-  if (context > config->decoder.max_positions) {
+  if (context > config.decoder.max_positions) {
     return invalid_argument(concat("--context ", context, " is more than the model's context of ",
-                                   config->decoder.max_positions, " positions"));
+                                   config.decoder.max_positions, " positions"));
   }
 
   if (args.kl_divergence && flags.tensor_parallel_size > 1)
     return invalid_argument("--kl-divergence needs --tensor-parallel-size 1");
 
-  auto options = runner_options(flags, *config);
-  if (!options) return options.error();
-  if (!flags.max_num_batched_tokens) options->max_num_batched_tokens = context;
+  PAGODA_ASSIGN_OR_RETURN(auto options, runner_options(flags, config));
+  if (!flags.max_num_batched_tokens) options.max_num_batched_tokens = context;
   const auto load = [&]() -> Result<LoadedRunner> {
-    auto runner = LoadedRunner::create(source, *options, flags, ranks->get());
-    if (!runner) return runner.error();
+    PAGODA_ASSIGN_OR_RETURN(auto runner, LoadedRunner::create(source, options, flags, ranks.get()));
     PAGODA_RETURN_IF_ERROR(
-        runner->allocate_kv_cache(pages_for(runner->kv_plan().groups, context, 1, 0, context), 0));
+        runner.allocate_kv_cache(pages_for(runner.kv_plan().groups, context, 1, 0, context), 0));
     return runner;
   };
-  auto runner = load();
-  if (!runner) return runner.error();
+  PAGODA_ASSIGN_OR_RETURN(auto runner, load());
 
   const PerplexityOptions how = {.context = context,
-                                 .block_size = options->block_size,
-                                 .groups = runner->kv_plan().groups,
-                                 .max_num_batched_tokens = options->max_num_batched_tokens,
+                                 .block_size = options.block_size,
+                                 .groups = runner.kv_plan().groups,
+                                 .max_num_batched_tokens = options.max_num_batched_tokens,
                                  .bos = args.bos ? std::optional(bos) : std::nullopt};
   const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window
   ProgressBar progress("scoring", (std::ssize(*tokens) + of_text - 1) / of_text, "windows");
   const auto report = [&](std::int64_t done) { progress.update(done); };
   if (!args.kl_divergence) {
-    auto result = measure_perplexity(runner->runner(), *tokens, how, report);
-    if (!result) return result.error();
-    print(tokens->size(), result->num_scored, context, result->mean_nll);
+    PAGODA_ASSIGN_OR_RETURN(auto result, measure_perplexity(runner.runner(), *tokens, how, report));
+    print(tokens->size(), result.num_scored, context, result.mean_nll);
   } else {
-    options->dtype = options->kv_cache_dtype = "float32";
-    auto reference = load();
-    if (!reference) return reference.error();
-    auto result = measure_divergence(runner->runner(), reference->runner(), reference->kv_plan().groups,
-                                     config->decoder.vocab_size, *tokens, how, report);
-    if (!result) return result.error();
-    print(tokens->size(), result->num_scored, context, result->mean_nll);
-    std::printf("float32 mean negative log-likelihood %.6f\n", result->reference_mean_nll);
+    options.dtype = options.kv_cache_dtype = "float32";
+    PAGODA_ASSIGN_OR_RETURN(auto reference, load());
+    PAGODA_ASSIGN_OR_RETURN(
+        auto result, measure_divergence(runner.runner(), reference.runner(), reference.kv_plan().groups,
+                                        config.decoder.vocab_size, *tokens, how, report));
+    print(tokens->size(), result.num_scored, context, result.mean_nll);
+    std::printf("float32 mean negative log-likelihood %.6f\n", result.reference_mean_nll);
     std::printf("log of the ratio of perplexities %.6f, standard error %.6f\n",
-                result->mean_nll - result->reference_mean_nll, result->nll_difference_error);
-    std::printf("mean KL divergence from float32 %.6g\n", result->mean);
-    std::printf("99%% of KL divergences below %.6g, largest %.6g\n", result->p99, result->largest);
-    std::printf("same best token %.2f %%\n", 100 * result->same_top);
+                result.mean_nll - result.reference_mean_nll, result.nll_difference_error);
+    std::printf("mean KL divergence from float32 %.6g\n", result.mean);
+    std::printf("99%% of KL divergences below %.6g, largest %.6g\n", result.p99, result.largest);
+    std::printf("same best token %.2f %%\n", 100 * result.same_top);
   }
   if (std::fflush(stdout) != 0) return internal_error("cannot write to standard output");
   return ok_status();

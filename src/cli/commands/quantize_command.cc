@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/assign_or_return.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "cli/assembly/gguf_vocabulary.h"
@@ -42,15 +43,12 @@ std::int64_t weight_bytes(const ModelSource& source) {
 // The model as it is written into a GGUF file.
 Result<GgufModel> gguf_model(const ModelSource& source) {
   if (source.gguf() != nullptr) return model_of(*source.gguf());
-  Result<GgufModel> model = folder_as_gguf(source);
-  if (!model) return model.error();
-  const auto info = read_model_config(source);
-  if (!info) return info.error();
-  Result<std::vector<GgufEntry>> vocabulary = gguf_vocabulary(source, *info);
-  if (!vocabulary) return vocabulary.error();
-  if (vocabulary->empty())
+  PAGODA_ASSIGN_OR_RETURN(GgufModel model, folder_as_gguf(source));
+  PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(source));
+  PAGODA_ASSIGN_OR_RETURN(std::vector<GgufEntry> vocabulary, gguf_vocabulary(source, info));
+  if (vocabulary.empty())
     std::fprintf(stderr, "pagoda: '%s' has no tokenizer, and so has the file\n", source.path().c_str());
-  std::ranges::move(*vocabulary, std::back_inserter(model->metadata));
+  std::ranges::move(vocabulary, std::back_inserter(model.metadata));
   return model;
 }
 
@@ -72,12 +70,11 @@ Result<Quantized> quantize_model(const QuantizeArgs& args, const ModelSource& so
   if (output.empty())
     output = source.gguf() != nullptr ? default_file(source.path(), name)
                                       : concat(source.name(), ".", name, ".gguf");
-  const Result<GgufModel> model = gguf_model(source);
-  if (!model) return model.error();
+  PAGODA_ASSIGN_OR_RETURN(const GgufModel model, gguf_model(source));
   std::int64_t total = 0;
-  for (const GgufRows& tensor : model->tensors) total += tensor.bytes();
+  for (const GgufRows& tensor : model.tensors) total += tensor.bytes();
   ProgressBar bar("quantize", total, "bytes");
-  return quantize_gguf(source, *model, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
+  return quantize_gguf(source, model, *type, output, pool, [&](std::int64_t bytes) { bar.update(bytes); });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "cli/commands/json_line.h"
 #include "cli/exit_code.h"
 #include "cli/flags/flag_values.h"
@@ -98,20 +99,17 @@ Result<std::string> render_line(const std::string& line, const ChatTemplate& par
   if (error) return invalid_argument("not JSON: " + error.message());
   if (!json.is_object()) return invalid_argument("the line is not a JSON object");
   boost::json::object& context = json.get_object();
-  const Result<std::optional<std::int64_t>> now = take_now(context);
-  if (!now) return now.error();
-  if (!*now) {
-    Result<RenderedText> prompt = parsed.render(context);
-    if (!prompt) return prompt.error();
-    return std::move(prompt->text);
+  PAGODA_ASSIGN_OR_RETURN(const std::optional<std::int64_t> now, take_now(context));
+  if (!now) {
+    PAGODA_ASSIGN_OR_RETURN(RenderedText prompt, parsed.render(context));
+    return std::move(prompt.text);
   }
   TemplateOptions with_now = options;
-  with_now.now_unix_seconds = *now;
+  with_now.now_unix_seconds = now;
   const Result<ChatTemplate> again = ChatTemplate::parse(parsed.source(), with_now);
   if (!again) return again.error();
-  Result<RenderedText> prompt = again.value().render(context);
-  if (!prompt) return prompt.error();
-  return std::move(prompt->text);
+  PAGODA_ASSIGN_OR_RETURN(RenderedText prompt, again.value().render(context));
+  return std::move(prompt.text);
 }
 
 }  // namespace

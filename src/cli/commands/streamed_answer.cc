@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <ctime>
 
+#include "base/assign_or_return.h"
 #include "cli/commands/output_collector.h"
 #include "text/detokenizer.h"
 
@@ -10,10 +11,9 @@ namespace pagoda {
 
 Status stream_answer(AssembledEngine& engine, CallKind kind, const boost::json::object& body, RequestId id,
                      const AnswerWatcher& watcher) {
-  auto call = parse_call(kind, boost::json::serialize(body), {.id = "cli", .created = std::time(nullptr)},
-                         engine.api());
-  if (!call) return call.error();
-  Request request = std::move(call->requests.front());
+  PAGODA_ASSIGN_OR_RETURN(auto call, parse_call(kind, boost::json::serialize(body),
+                                                {.id = "cli", .created = std::time(nullptr)}, engine.api()));
+  Request request = std::move(call.requests.front());
   request.id = id;
   request.arrival_time = SteadyClock().now();
   IncrementalDetokenizer detokenizer(*engine.tokenizer(), true, request.prompt_token_ids);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -35,9 +36,8 @@ Result<TypedWords> typed_words(const std::string& first, const std::string& seco
   std::error_code error;
   const bool is_model = !model_given && !first.empty() && std::filesystem::exists(first, error);
   if (!first.empty() && !is_model) return TypedWords{"", first};
-  auto text = piped_text(", or --input FILE");
-  if (!text) return text.error();
-  return TypedWords{first, *std::move(text)};
+  PAGODA_ASSIGN_OR_RETURN(auto text, piped_text(", or --input FILE"));
+  return TypedWords{first, std::move(text)};
 }
 
 }  // namespace pagoda

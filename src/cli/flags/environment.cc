@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/ascii.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/suggest.h"
@@ -32,26 +33,26 @@ Result<std::int32_t> launcher_number(const Environment& environment, std::initia
 
 // Under mpirun every process is a rank, and there are as many as it has started.
 Status apply_launcher(const Environment& environment, EngineFlags& flags) {
-  const auto size = launcher_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
-  if (!size) return size.error();
-  if (*size < 2) return ok_status();
-  const auto local = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
-  if (!local) return local.error();
-  const auto rank = launcher_number(environment, {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0);
-  if (!rank) return rank.error();
-  if (flags.tensor_parallel_size != 1 && flags.tensor_parallel_size != *size) {
+  PAGODA_ASSIGN_OR_RETURN(const auto size,
+                          launcher_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}));
+  if (size < 2) return ok_status();
+  PAGODA_ASSIGN_OR_RETURN(const auto local,
+                          launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}));
+  PAGODA_ASSIGN_OR_RETURN(const auto rank,
+                          launcher_number(environment, {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0));
+  if (flags.tensor_parallel_size != 1 && flags.tensor_parallel_size != size) {
     return invalid_argument(concat("--tensor-parallel-size ", flags.tensor_parallel_size,
-                                   ", but mpirun has started ", *size, " ranks"));
+                                   ", but mpirun has started ", size, " ranks"));
   }
-  flags.tensor_parallel_size = *size;
-  flags.mpi_local_size = std::max(*local, 1);
-  flags.mpi_rank = *rank;
+  flags.tensor_parallel_size = size;
+  flags.mpi_local_size = std::max(local, 1);
+  flags.mpi_rank = rank;
   // Launchers that do not tell give a machine's ranks neighbouring numbers.
   const bool told =
       !environment("OMPI_COMM_WORLD_LOCAL_RANK").empty() || !environment("MPI_LOCALRANKID").empty();
-  const auto local_rank = launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
-  if (!local_rank) return local_rank.error();
-  flags.mpi_local_rank = (told ? *local_rank : *rank) % flags.mpi_local_size;
+  PAGODA_ASSIGN_OR_RETURN(const auto local_rank,
+                          launcher_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0));
+  flags.mpi_local_rank = (told ? local_rank : rank) % flags.mpi_local_size;
   return ok_status();
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/parse_size.h"
 
@@ -79,11 +80,10 @@ Result<double> parse_number(const std::string& value) {
 
 FlagValue number(double& variable, double low, double high) {
   const auto parse = [&variable, low, high](const std::string& value) -> Status {
-    const auto parsed = parse_number(value);
-    if (!parsed) return parsed.error();
-    if (*parsed < low || *parsed > high)
+    PAGODA_ASSIGN_OR_RETURN(const auto parsed, parse_number(value));
+    if (parsed < low || parsed > high)
       return invalid_argument(concat(value, " is not between ", shortest(low), " and ", shortest(high)));
-    variable = *parsed;
+    variable = parsed;
     return ok_status();
   };
   return {.type = "X",

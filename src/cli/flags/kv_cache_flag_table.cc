@@ -1,6 +1,7 @@
 // The rows of the KV cache's flags.
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_values.h"
@@ -41,11 +42,10 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
   };
   const auto store_share = [](std::optional<double>& to, double least) {
     return [&to, least](const std::string& value) -> Status {
-      const auto share = flags::parse_number(value);
-      if (!share) return share.error();
-      if (!(*share > 0 && *share >= least && *share <= 1))
+      PAGODA_ASSIGN_OR_RETURN(const auto share, flags::parse_number(value));
+      if (!(share > 0 && share >= least && share <= 1))
         return invalid_argument(concat(value, " is not between ", least, " and 1"));
-      to = *share;
+      to = share;
       return ok_status();
     };
   };
@@ -53,15 +53,11 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
   const auto store_writes = [&flags](std::int64_t bytes) { flags.kv_disk_writes_per_hour = bytes; };
   const auto store_blocks = [&flags](std::int64_t blocks) { flags.num_gpu_blocks_override = blocks; };
   const auto store_events = [&flags](const std::string& value) -> Status {
-    auto config = parse_kv_events_config(value);
-    if (!config) return config.error();
-    flags.kv_events = *std::move(config);
+    PAGODA_ASSIGN_OR_RETURN(flags.kv_events, parse_kv_events_config(value));
     return ok_status();
   };
   const auto store_transfer = [&flags](const std::string& value) -> Status {
-    auto config = parse_kv_transfer_config(value);
-    if (!config) return config.error();
-    flags.kv_transfer = *std::move(config);
+    PAGODA_ASSIGN_OR_RETURN(flags.kv_transfer, parse_kv_transfer_config(value));
     return ok_status();
   };
   // vLLM's --swap-space and --kv-offloading-size are numbers of GiB.

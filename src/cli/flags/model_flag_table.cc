@@ -153,10 +153,11 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
                               {"auto-round", "awq", "awq_marlin", "bitnet", "bitsandbytes",
                                "compressed-tensors", "fbgemm_fp8", "fp8", "gguf", "gptq", "gptq_marlin",
                                "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16", "mxfp4"}),
-       .help = "refuse a model that is not quantised so",
-       .details = "refuse a model that is not quantised so. How a model is quantised, its files say, and "
-                  "weights are used as they are stored: `pagoda quantize` makes a quantised model of one "
-                  "that is not",
+       .help = "refuse a model that is not quantised with this method",
+       .details =
+           "refuse a model that is not quantised with this method. A model's files define its method, and "
+           "weights are used as they are stored: `pagoda quantize` makes a quantised model of one "
+           "that is not",
        .default_text = "as the model is"},
       {.name = "quantize-activations",
        .value = flags::choice(flags.quantize_activations, {"auto", "on", "off"}),

@@ -1,6 +1,7 @@
 // The rows of the scheduler's flags.
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/speculative_flag.h"
@@ -32,23 +33,21 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
     flags.max_num_batched_tokens = static_cast<std::int32_t>(tokens);
   };
   const auto store_itl = [&flags](const std::string& value) -> Status {
-    const auto parsed = flags::parse_number(value);
-    if (!parsed) return parsed.error();
-    if (!(*parsed >= 0 && *parsed <= 1e6)) return invalid_argument("must be from 0 to 1000000");
-    flags.target_itl_ms = *parsed;
+    PAGODA_ASSIGN_OR_RETURN(const auto parsed, flags::parse_number(value));
+    if (!(parsed >= 0 && parsed <= 1e6)) return invalid_argument("must be from 0 to 1000000");
+    flags.target_itl_ms = parsed;
     return ok_status();
   };
   const auto store_queue_time = [&flags](const std::string& value) -> Status {
-    const auto parsed = flags::parse_number(value.ends_with('s') ? value.substr(0, value.size() - 1) : value);
-    if (!parsed) return parsed.error();
-    if (!(*parsed >= 0 && *parsed <= kMaxSeconds)) return invalid_argument("must be from 0 to 86400 seconds");
-    flags.max_queue_time_s = *parsed;
+    PAGODA_ASSIGN_OR_RETURN(
+        const auto parsed,
+        flags::parse_number(value.ends_with('s') ? value.substr(0, value.size() - 1) : value));
+    if (!(parsed >= 0 && parsed <= kMaxSeconds)) return invalid_argument("must be from 0 to 86400 seconds");
+    flags.max_queue_time_s = parsed;
     return ok_status();
   };
   const auto store_speculation = [&flags](const std::string& value) -> Status {
-    auto config = parse_speculative_config(value);
-    if (!config) return config.error();
-    flags.speculative = *config;
+    PAGODA_ASSIGN_OR_RETURN(flags.speculative, parse_speculative_config(value));
     return ok_status();
   };
   return {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/config_file.h"
 
@@ -38,11 +39,10 @@ Status store_flags(const CommandLine& line, const Environment& environment) {
     if (flags[i].name == "config" && !given[i].values.empty()) config = given[i].values.back();
   }
   if (!config.empty()) {
-    const auto file = read_config_file(config, *line.command);
-    if (!file) return file.error();
+    PAGODA_ASSIGN_OR_RETURN(const auto file, read_config_file(config, *line.command));
     for (std::size_t i = 0; i < flags.size(); ++i) {
-      if (!given[i].values.empty() || (*file)[i].values.empty()) continue;
-      given[i] = {(*file)[i].values, concat(config, ":", (*file)[i].line, ": ", flags[i].name)};
+      if (!given[i].values.empty() || file[i].values.empty()) continue;
+      given[i] = {file[i].values, concat(config, ":", file[i].line, ": ", flags[i].name)};
     }
   }
   // The command line has the last word: a word (MODEL) and a flag (--model) may mean the same.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
 #include "cli/exit_code.h"
@@ -38,16 +39,14 @@ std::string shell_word(const std::string& word) {
 }
 
 Result<LaunchTarget> find_target(const LaunchArgs& args) {
-  const Result<Url> api = api_url(args.url);
-  if (!api) return api.error();
+  PAGODA_ASSIGN_OR_RETURN(const Url api, api_url(args.url));
   LaunchTarget target;
-  target.url = api->origin() + api->target.substr(0, api->target.size() - std::strlen("/v1"));
+  target.url = api.origin() + api.target.substr(0, api.target.size() - std::strlen("/v1"));
   target.key = args.api_key;
   target.folder = concat(cache_directory(), "/launch/", args.program);
-  const Result<ServedModel> model = served_model(*api, args.api_key, args.model);
-  if (!model) return model.error();
-  target.model = model->name;
-  target.max_model_len = model->max_model_len;
+  PAGODA_ASSIGN_OR_RETURN(const ServedModel model, served_model(api, args.api_key, args.model));
+  target.model = model.name;
+  target.max_model_len = model.max_model_len;
   return target;
 }
 
@@ -96,18 +95,17 @@ Status launch(const LaunchArgs& args) {
   const LaunchedProgram* program = find_launched_program(args.program);
   if (program == nullptr)
     return invalid_argument(concat("'", printable(args.program), "' is not a known program"));
-  const Result<LaunchTarget> target = find_target(args);
-  if (!target) return target.error();
-  const Launch launch = program->tell(*target);
+  PAGODA_ASSIGN_OR_RETURN(const LaunchTarget target, find_target(args));
+  const Launch launch = program->tell(target);
   std::vector<std::string> command = {std::string(program->executable)};
   command.insert(command.end(), launch.arguments.begin(), launch.arguments.end());
   command.insert(command.end(), args.arguments.begin(), args.arguments.end());
   command.insert(command.end(), launch.last_arguments.begin(), launch.last_arguments.end());
   if (args.print) {
-    print_launch(launch, command, target->folder);
+    print_launch(launch, command, target.folder);
     return ok_status();
   }
-  PAGODA_RETURN_IF_ERROR(write_files(launch, target->folder));
+  PAGODA_RETURN_IF_ERROR(write_files(launch, target.folder));
   return become(*program, launch, command);
 }
 

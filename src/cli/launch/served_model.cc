@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "hub/http_call.h"
 #include "loader/printable.h"
@@ -62,9 +63,8 @@ Result<Url> api_url(const std::string& typed) {
 Result<ServedModel> served_model(const Url& api, const std::string& key, const std::string& name) {
   // A name that the server takes need not be one that it lists.
   const std::string path = name.empty() ? "/models" : concat("/models/", percent_encoded(name));
-  const auto answer = fetched(api, path, key);
-  if (!answer) return answer.error();
-  const auto& [status, body] = *answer;
+  PAGODA_ASSIGN_OR_RETURN(const auto answer, fetched(api, path, key));
+  const auto& [status, body] = answer;
   if (status != 200) {
     const auto message = found<std::string>(body, "/error/message");
     const std::string why =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/command_table.h"
@@ -15,11 +16,9 @@ Result<std::string> level_in(const std::string& config) {
   const Command root = command_table();
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
   CHECK(serve != root.subcommands.end());
-  const auto values = read_config_file(config, *serve);
-  if (!values) return values.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto values, read_config_file(config, *serve));
   for (std::size_t i = 0; i < serve->flags.size(); ++i)
-    if (serve->flags[i].name == "log-level" && !(*values)[i].values.empty())
-      return (*values)[i].values.back();
+    if (serve->flags[i].name == "log-level" && !values[i].values.empty()) return values[i].values.back();
   return std::string();
 }
 

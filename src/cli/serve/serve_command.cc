@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/log_thread.h"
 #include "base/stack_traces.h"
@@ -169,13 +170,10 @@ Status run_serve(const ServeArgs& args) {
   stop_while_starting();
   if (!flags.log_level.empty()) PAGODA_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
   config.reload = LogLevelReload(engine_flags);
-  auto protocols = protocols_named(flags.apis);
-  if (!protocols) return protocols.error();
-  config.protocols = *std::move(protocols);
+  PAGODA_ASSIGN_OR_RETURN(config.protocols, protocols_named(flags.apis));
   if (!flags.response_store_dir.empty() && engine_flags.mpi_rank == 0) {
-    auto files = AnswerFiles::open(flags.response_store_dir);
-    if (!files) return files.error();
-    config.stored_answers = *std::move(files);
+    PAGODA_ASSIGN_OR_RETURN(auto files, AnswerFiles::open(flags.response_store_dir));
+    config.stored_answers = std::move(files);
   }
   // Only rank 0 will listen; the others may be on machines that do not have the address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
@@ -183,46 +181,43 @@ Status run_serve(const ServeArgs& args) {
   const auto model = model_path(engine_flags);
   auto model_files =
       std::make_unique<ModelWatch>(model ? ModelWatch::files_of(*model) : std::vector<std::string>{});
-  const auto sandbox = enter_serve_sandbox(engine_flags);
-  if (!sandbox) return sandbox.error();
-  auto engine = AssembledEngine::create(engine_flags, AssembledEngine::Report::table);
-  if (!engine) return engine.error();
-  if ((*engine)->tokenizer() == nullptr)
+  PAGODA_ASSIGN_OR_RETURN(const auto sandbox, enter_serve_sandbox(engine_flags));
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(engine_flags, AssembledEngine::Report::table));
+  if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer: give one with --tokenizer");
-  config.memory = &(*engine)->ledger();
+  config.memory = &engine->ledger();
   // The clock of server and engine: every steady clock is the same.
   const SteadyClock clock;
   std::unique_ptr<OtlpExporter> spans;  // outlives the server
   if (!flags.otlp_traces_endpoint.empty()) {
-    auto exporter = OtlpExporter::create(flags.otlp_traces_endpoint, clock, version(), (*engine)->metrics());
+    auto exporter = OtlpExporter::create(flags.otlp_traces_endpoint, clock, version(), engine->metrics());
     if (!exporter) return exporter.error().annotate("--otlp-traces-endpoint");
     spans = *std::move(exporter);
     config.spans = spans.get();
   }
-  auto server = Server::create(config, (*engine)->client(), (*engine)->api(), (*engine)->metrics());
-  if (!server) return server.error();
-  log_ledger((*engine)->ledger());
-  log_info("start", concat("sandbox: ", *sandbox));
-  save_memory((*engine)->ledger().limit());
+  PAGODA_ASSIGN_OR_RETURN(auto server,
+                          Server::create(config, engine->client(), engine->api(), engine->metrics()));
+  log_ledger(engine->ledger());
+  log_info("start", concat("sandbox: ", sandbox));
+  save_memory(engine->ledger().limit());
   warn_of_open_port(flags);
   if (log_format() == LogFormat::text) {
-    std::fputs(try_lines((*server)->url(), flags, (*engine)->api()).c_str(), stdout);
+    std::fputs(try_lines(server->url(), flags, engine->api()).c_str(), stdout);
     std::fflush(stdout);
   }
   const LogThread log_thread;                                              // ranks have been forked before it
   const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
-  model_watch->start((*engine)->metrics());
+  model_watch->start(engine->metrics());
   std::vector<std::unique_ptr<Watchdog>> watchdogs;
   // A step of an emulated device may take minutes.
   const bool hangs_are_seen = engine_flags.device != "emulated";
-  for (std::size_t i = 0; hangs_are_seen && i < (*engine)->num_engines(); ++i)
+  for (std::size_t i = 0; hangs_are_seen && i < engine->num_engines(); ++i)
     watchdogs.push_back(std::make_unique<Watchdog>(
-        Watchdog::Options{}, [&engine, i] { return (*engine)->beat(i); },
-        [&engine] { end_stalled(**engine); }));
+        Watchdog::Options{}, [&engine, i] { return engine->beat(i); }, [&engine] { end_stalled(*engine); }));
   manager.notify("READY=1");
-  manager.keep_alive([&engine] { return (*engine)->client().healthy(); });
-  Status ended = (*server)->run();
-  (*engine)->stop();
+  manager.keep_alive([&engine] { return engine->client().healthy(); });
+  Status ended = server->run();
+  engine->stop();
   return ended;
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
@@ -126,20 +127,17 @@ double copied_bytes_per_second() {
 }
 
 Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engine) {
-  auto source = open_model(flags);
-  if (!source) return source.error();
-  const auto read = read_model_config(**source);
-  if (!read) return read.error();
-  const DecoderConfig& config = read->decoder;
+  PAGODA_ASSIGN_OR_RETURN(auto source, open_model(flags));
+  PAGODA_ASSIGN_OR_RETURN(const auto read, read_model_config(*source));
+  const DecoderConfig& config = read.decoder;
   CostModel out;
   out.name = concat("measured/", engine.model_name(), "/", engine.num_threads(), "-threads");
   out.num_layers = config.num_layers();
   out.hidden_size = config.hidden_size;
   out.vocab_size = config.vocab_size;
   out.max_model_len = config.max_positions;
-  const auto options = runner_options(flags, *read);
-  if (!options) return options.error();
-  out.max_num_batched_tokens = options->max_num_batched_tokens;
+  PAGODA_ASSIGN_OR_RETURN(const auto options, runner_options(flags, read));
+  out.max_num_batched_tokens = options.max_num_batched_tokens;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
   // Scores and values: in latent attention each head meets rows, of which the values are a part.
@@ -163,11 +161,10 @@ Status measure_mapping(const EngineFlags& flags, CostModel& model) {
   for (int round = 0; round < 3; ++round) {
     for (auto [times, bytes] :
          {std::pair{&one, kPageGranule}, {&many, std::max<std::int64_t>(2, pages) * kPageGranule}}) {
-      const auto measured = time_page_calls(bytes);
-      if (!measured) return measured.error();
-      if (round == 0) *times = *measured;
-      times->map_us = std::min(times->map_us, measured->map_us);
-      times->unmap_us = std::min(times->unmap_us, measured->unmap_us);
+      PAGODA_ASSIGN_OR_RETURN(const auto measured, time_page_calls(bytes));
+      if (round == 0) *times = measured;
+      times->map_us = std::min(times->map_us, measured.map_us);
+      times->unmap_us = std::min(times->unmap_us, measured.unmap_us);
     }
   }
   const auto measured = [](double pages, const PageCallTimes& times) {
@@ -180,8 +177,7 @@ Status measure_mapping(const EngineFlags& flags, CostModel& model) {
 
 Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>& steps, CostModel model,
                      Scatter scatter) {
-  const auto report = calibrate(steps, model, scatter);
-  if (!report) return report.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto report, calibrate(steps, model, scatter));
   PAGODA_RETURN_IF_ERROR(measure_mapping(args.engine, model));
   PAGODA_RETURN_IF_ERROR(validate(model));
   const std::string text = cost_model_json(model);
@@ -194,26 +190,22 @@ Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>&
   file.close();
   if (!file) return invalid_argument(file_failure("write", args.output));
   std::printf("%s: fitted to %zu steps, off by %.1f %% (median), %.1f %% (largest)\n", args.output.c_str(),
-              steps.size(), 100 * report->median_error, 100 * report->largest_error);
+              steps.size(), 100 * report.median_error, 100 * report.largest_error);
   return ok_status();
 }
 
 Status calibrate_served(const CalibrateArgs& args) {
-  const auto source = open_model(args.engine);
-  if (!source) return source.error();
-  const auto config = read_model_config(**source);
-  if (!config) return config.error();
-  const auto served = served_steps(args.engine, {.seconds = args.seconds,
-                                                 .max_batch = args.max_batch,
-                                                 .max_context = args.max_context,
-                                                 .vocab_size = config->decoder.vocab_size});
-  if (!served) return served.error();
-  auto engine = AssembledEngine::create(args.engine, AssembledEngine::Report::quiet);
-  if (!engine) return engine.error();
-  auto model = describe(args.engine, **engine);
-  if (!model) return model.error();
-  model->outside_s = served->outside_s;
-  return fit_and_write(args, served->steps, *std::move(model), Scatter::take);
+  PAGODA_ASSIGN_OR_RETURN(const auto source, open_model(args.engine));
+  PAGODA_ASSIGN_OR_RETURN(const auto config, read_model_config(*source));
+  PAGODA_ASSIGN_OR_RETURN(const auto served,
+                          served_steps(args.engine, {.seconds = args.seconds,
+                                                     .max_batch = args.max_batch,
+                                                     .max_context = args.max_context,
+                                                     .vocab_size = config.decoder.vocab_size}));
+  PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(args.engine, AssembledEngine::Report::quiet));
+  PAGODA_ASSIGN_OR_RETURN(auto model, describe(args.engine, *engine));
+  model.outside_s = served.outside_s;
+  return fit_and_write(args, served.steps, std::move(model), Scatter::take);
 }
 
 }  // namespace
@@ -225,18 +217,17 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
   flags.enable_prefix_caching = false;
   flags.max_queue = std::max(flags.max_queue, args.max_batch);
   StepTimes times;
-  auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet, &times);
-  if (!engine) return engine.error();
-  (*engine)->finish_weight_writing();
-  EngineClient& client = (*engine)->client();
+  PAGODA_ASSIGN_OR_RETURN(auto engine,
+                          AssembledEngine::create(flags, AssembledEngine::Report::quiet, &times));
+  engine->finish_weight_writing();
+  EngineClient& client = engine->client();
   if (!args.logs.empty()) {
     std::vector<MeasuredStep> steps;
     for (const std::string& log : args.logs) {
-      auto more = measured_steps(log);
-      if (!more) return more.error();
-      steps.insert(steps.end(), more->begin(), more->end());
+      PAGODA_ASSIGN_OR_RETURN(auto more, measured_steps(log));
+      steps.insert(steps.end(), more.begin(), more.end());
     }
-    auto model = describe(flags, **engine);
+    auto model = describe(flags, *engine);
     return model ? fit_and_write(args, steps, *std::move(model), Scatter::take) : model.error();
   }
   const std::int32_t most = std::min(args.max_batch, client.limits().max_num_seqs);
@@ -265,8 +256,8 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
       bar.update(++done);
     }
   }
-  auto model = describe(flags, **engine);
-  (*engine)->stop();  // from here on the observer is ours
+  auto model = describe(flags, *engine);
+  engine->stop();  // from here on the observer is ours
   add_medians(times.take(), steps);
   if (!model) return model.error();
   return fit_and_write(args, steps, *std::move(model), Scatter::leave_out);

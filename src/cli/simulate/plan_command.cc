@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/assign_or_return.h"
 #include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "cli/exit_code.h"
@@ -19,18 +20,16 @@ namespace {
 Result<PlanQuestion> question_of(const PlanArgs& args, const CostModel& cost) {
   EngineFlags flags = args.engine;
   set_serving_defaults(flags);
-  auto options = simulation_options(flags, cost);
-  if (!options) return options.error();
-  options->router = router_kind(args.router);
-  auto workload = parse_workload_spec(args.workload);
-  if (!workload) return workload.error();
-  if (workload->rate || workload->duration_s)
+  PAGODA_ASSIGN_OR_RETURN(auto options, simulation_options(flags, cost));
+  options.router = router_kind(args.router);
+  PAGODA_ASSIGN_OR_RETURN(auto workload, parse_workload_spec(args.workload));
+  if (workload.rate || workload.duration_s)
     return invalid_argument(
         "--workload: leave out rate and duration: plan searches for the one (or takes --rate) and chooses "
         "the "
         "length of its runs");
-  return PlanQuestion{.options = *std::move(options),
-                      .workload = *std::move(workload),
+  return PlanQuestion{.options = std::move(options),
+                      .workload = std::move(workload),
                       .limits = {.ttft_p99_s = args.ttft_ms / 1e3, .tpot_p99_s = args.tpot_ms / 1e3},
                       .rate = args.rate,
                       .replicas = args.replicas,
@@ -88,17 +87,15 @@ void print_answer(const PlanArgs& args, const CostModel& cost, const PlanAnswer&
 Status run_plan(const PlanArgs& args) {
   if (args.cost_model.empty())
     return invalid_argument("--cost-model is required: a name such as h100/llama-3-8b/tp1, or a file");
-  const auto cost = load_cost_model(args.cost_model);
-  if (!cost) return cost.error();
-  const auto question = question_of(args, *cost);
-  if (!question) return question.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto cost, load_cost_model(args.cost_model));
+  PAGODA_ASSIGN_OR_RETURN(const auto question, question_of(args, cost));
   const auto answer =
-      plan(*question, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
+      plan(question, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
   if (!answer) return answer.error();
-  const std::string warning = warning_of(args, *cost, *answer);
+  const std::string warning = warning_of(args, cost, *answer);
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (!args.output_json.empty()) {
-    const std::string text = answer_json(args, *cost, *answer, warning);
+    const std::string text = answer_json(args, cost, *answer, warning);
     if (args.output_json == "-") {
       std::fputs(text.c_str(), stdout);
       return ok_status();
@@ -108,7 +105,7 @@ Status run_plan(const PlanArgs& args) {
     file.close();
     if (!file) return invalid_argument(file_failure("write", args.output_json));
   }
-  print_answer(args, *cost, *answer);
+  print_answer(args, cost, *answer);
   return ok_status();
 }
 

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assign_or_return.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/strings.h"
@@ -162,11 +163,10 @@ Status wait_until_ready(ServerProcess& server, const LoadOptions& options) {
 
 // Sum over all requests so far, by the server's metrics.
 Result<double> engine_ttft_sum(const LoadOptions& options) {
-  const auto answer = fetch(options, "/metrics");
-  if (!answer) return answer.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto answer, fetch(options, "/metrics"));
   double sum = 0;
   bool found = false;
-  std::istringstream lines(answer->body);
+  std::istringstream lines(answer.body);
   for (std::string line; std::getline(lines, line);) {
     if (line.find("time_to_first_token_seconds_sum") == std::string::npos || line.starts_with('#')) continue;
     sum += std::strtod(line.c_str() + line.rfind(' '), nullptr);
@@ -214,19 +214,16 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
     Mixture mixture(is_short ? std::min(kShortPrompt, load.max_context) : load.max_context,
                     is_short ? std::clamp(load.max_context, kMaxAnswer, kLongAnswer) : kMaxAnswer, turn,
                     clock.now() + static_cast<TimeNs>(turn_s * 1e9));
-    const auto result = run_load(mixture, options);
-    if (!result) return result.error();
-    const auto failed =
-        std::ranges::find_if(result->outcomes, [](const auto& o) { return !o.error.empty(); });
-    if (failed != result->outcomes.end())
+    PAGODA_ASSIGN_OR_RETURN(const auto result, run_load(mixture, options));
+    const auto failed = std::ranges::find_if(result.outcomes, [](const auto& o) { return !o.error.empty(); });
+    if (failed != result.outcomes.end())
       return unavailable(concat("a request of the calibration failed: ", failed->error));
-    asked += result->outcomes.size();
-    const auto sum = engine_ttft_sum(base);
-    if (!sum) return sum.error();
-    double later = std::exchange(engine_ttft, *sum) - *sum;
-    for (const RequestOutcome& outcome : result->outcomes) later += outcome.ttft_s;
+    asked += result.outcomes.size();
+    PAGODA_ASSIGN_OR_RETURN(const auto sum, engine_ttft_sum(base));
+    double later = std::exchange(engine_ttft, sum) - sum;
+    for (const RequestOutcome& outcome : result.outcomes) later += outcome.ttft_s;
     outside.push_back(std::max(0.0, later) /
-                      static_cast<double>(std::max<std::size_t>(1, result->outcomes.size())));
+                      static_cast<double>(std::max<std::size_t>(1, result.outcomes.size())));
     bar.update(std::min(static_cast<std::int64_t>(load.seconds),
                         static_cast<std::int64_t>(to_seconds(clock.now() - start))));
   }
@@ -237,28 +234,25 @@ Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
 }  // namespace
 
 Result<ServedSteps> served_steps(const EngineFlags& flags, const ServedLoad& load) {
-  const auto folder = TemporaryFolder::create();
-  if (!folder) return folder.error();
-  const auto port = free_port();
-  if (!port) return port.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto folder, TemporaryFolder::create());
+  PAGODA_ASSIGN_OR_RETURN(const auto port, free_port());
   EngineFlags own = flags;
   own.server.host = "127.0.0.1";
-  own.server.port = *port;
+  own.server.port = port;
   own.max_queue_time_s = 0;  // the load is ours: on a slow machine it waits
   own.max_queue = std::max(own.max_queue, load.max_batch);
   own.served_model_names = {kModelName};
-  own.record = folder->file("steps.log");
-  own.poison_record = folder->file("poison");
+  own.record = folder.file("steps.log");
+  own.poison_record = folder.file("poison");
   LoadOptions options;
-  options.server = {.host = "127.0.0.1", .port = std::to_string(*port), .path = ""};
-  ServerProcess server(own, folder->file("server.out"));
+  options.server = {.host = "127.0.0.1", .port = std::to_string(port), .path = ""};
+  ServerProcess server(own, folder.file("server.out"));
   PAGODA_RETURN_IF_ERROR(wait_until_ready(server, options));
   const auto outside = ask(options, load);
   PAGODA_RETURN_IF_ERROR(server.stop());
   if (!outside) return outside.error();
-  auto steps = measured_steps(own.record);
-  if (!steps) return steps.error();
-  return ServedSteps{.steps = *std::move(steps), .outside_s = *outside};
+  PAGODA_ASSIGN_OR_RETURN(auto steps, measured_steps(own.record));
+  return ServedSteps{.steps = std::move(steps), .outside_s = *outside};
 }
 
 }  // namespace pagoda

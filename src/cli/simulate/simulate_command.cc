@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/exit_code.h"
@@ -76,14 +77,13 @@ Status run_replay(const SimulateArgs& args) {
   LiveOut live(args.live_out);
   std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live;
   if (live.wanted()) on_live = [&live](auto state) { live.write(std::move(state)); };
-  auto report = replay(args.replay, parts_factory(args.engine), std::move(on_live));
-  if (!report) return report.error();
+  PAGODA_ASSIGN_OR_RETURN(auto report, replay(args.replay, parts_factory(args.engine), std::move(on_live)));
   PAGODA_RETURN_IF_ERROR(live.finish());
-  if (!report->difference.empty())
-    return invalid_argument(concat(args.replay, ": the decisions differ at ", report->difference));
+  if (!report.difference.empty())
+    return invalid_argument(concat(args.replay, ": the decisions differ at ", report.difference));
   std::printf("%s: %lld steps and %lld requests replayed, every decision the same%s\n", args.replay.c_str(),
-              static_cast<long long>(report->num_steps), static_cast<long long>(report->num_requests),
-              report->complete ? "" : "; the log stops without its end, as when the server was killed");
+              static_cast<long long>(report.num_steps), static_cast<long long>(report.num_requests),
+              report.complete ? "" : "; the log stops without its end, as when the server was killed");
   return ok_status();
 }
 
@@ -100,39 +100,36 @@ std::vector<WorkloadRequest> completed_requests(const ReplayReport& report) {
 }
 
 Status run_compare(const SimulateArgs& args) {
-  auto cost = load_cost_model(args.cost_model);
-  if (!cost) return cost.error();
-  auto real = replay(args.compare, parts_factory(args.engine));
-  if (!real) return real.error();
+  PAGODA_ASSIGN_OR_RETURN(auto cost, load_cost_model(args.cost_model));
+  PAGODA_ASSIGN_OR_RETURN(auto real, replay(args.compare, parts_factory(args.engine)));
   SimulationOptions options;
-  options.cost = *cost;
+  options.cost = cost;
   options.cost.outside_s = 0;  // a log has what the engine saw
-  options.engine = real->header.engine;
-  options.modes = real->header.modes;
-  options.num_blocks = real->header.num_blocks;
-  options.num_swap_blocks = real->header.num_swap_blocks;
+  options.engine = real.header.engine;
+  options.modes = real.header.modes;
+  options.num_blocks = real.header.num_blocks;
+  options.num_swap_blocks = real.header.num_swap_blocks;
   options.make_parts = parts_factory(args.engine);
   // One simulation of steps that scatter is one draw: several say what to expect.
-  const int draws = cost->decode_scatter.empty() ? 1 : kCompareDraws;
+  const int draws = cost.decode_scatter.empty() ? 1 : kCompareDraws;
   std::optional<SimulationSummary> simulated;
   double steps = 0;
   for (int draw = 0; draw < draws; ++draw) {
     options.engine.seed = static_cast<std::uint64_t>(draw);
-    ListWorkload workload(completed_requests(*real));
-    auto one = simulate(options, workload);
-    if (!one) return one.error();
-    steps += static_cast<double>(one->num_steps) / draws;
+    ListWorkload workload(completed_requests(real));
+    PAGODA_ASSIGN_OR_RETURN(auto one, simulate(options, workload));
+    steps += static_cast<double>(one.num_steps) / draws;
     if (!simulated) {
-      simulated = *std::move(one);
+      simulated = std::move(one);
       continue;
     }
-    simulated->ttft.merge(one->ttft);
-    simulated->inter_token.merge(one->inter_token);
-    simulated->latency.merge(one->latency);
+    simulated->ttft.merge(one.ttft);
+    simulated->inter_token.merge(one.inter_token);
+    simulated->latency.merge(one.latency);
   }
   std::printf("%lld requests, %lld completed; seconds\n%-24s %12s %12s %9s\n",
-              static_cast<long long>(std::ssize(real->requests)),
-              static_cast<long long>(simulated->completed), "", "recorded", "simulated", "off by");
+              static_cast<long long>(std::ssize(real.requests)), static_cast<long long>(simulated->completed),
+              "", "recorded", "simulated", "off by");
   const auto row = [](const char* name, double a, double b) {
     std::printf("%-24s %12.5f %12.5f %8.1f%%\n", name, a, b, a > 0 ? 100 * (b / a - 1) : 0.0);
   };
@@ -141,10 +138,10 @@ Status run_compare(const SimulateArgs& args) {
       row(concat(name, " p", percent).c_str(), a.percentile(percent), b.percentile(percent));
     row(concat(name, " mean").c_str(), a.statistics().mean, b.statistics().mean);
   };
-  rows("TTFT", real->ttft, simulated->ttft);
-  rows("inter-token", real->inter_token, simulated->inter_token);
-  rows("end-to-end", real->latency, simulated->latency);
-  row("steps", static_cast<double>(real->num_steps), steps);
+  rows("TTFT", real.ttft, simulated->ttft);
+  rows("inter-token", real.inter_token, simulated->inter_token);
+  rows("end-to-end", real.latency, simulated->latency);
+  row("steps", static_cast<double>(real.num_steps), steps);
   return ok_status();
 }
 
@@ -153,12 +150,12 @@ Status run_faults(const SimulateArgs& args) {
   ProgressBar bar("fault runs", args.fault_runs, "seeds");
   std::int64_t arrived = 0, steps = 0;
   for (std::int32_t i = 0; i < args.fault_runs; ++i) {
-    auto run = run_fault_seed(first + static_cast<std::uint64_t>(i), parts_factory(args.engine));
-    if (!run) return run.error();
+    PAGODA_ASSIGN_OR_RETURN(
+        auto run, run_fault_seed(first + static_cast<std::uint64_t>(i), parts_factory(args.engine)));
     if (args.fault_runs == 1)
-      std::printf("%s\n%s", run->description.c_str(), summary_table(run->summary).c_str());
-    arrived += run->summary.arrived;
-    steps += run->summary.num_steps;
+      std::printf("%s\n%s", run.description.c_str(), summary_table(run.summary).c_str());
+    arrived += run.summary.arrived;
+    steps += run.summary.num_steps;
     bar.update(i + 1);
   }
   std::printf("fault seeds %llu to %llu: %lld requests each ended once, %lld steps, every invariant held\n",
@@ -175,22 +172,19 @@ Status run_simulate(const SimulateArgs& args) {
   if (!args.replay.empty()) return run_replay(args);
   if (args.cost_model.empty())
     return invalid_argument("--cost-model is required: a name such as a100-40gb/opt-13b/tp1, or a file");
-  auto cost = load_cost_model(args.cost_model);
-  if (!cost) return cost.error();
+  PAGODA_ASSIGN_OR_RETURN(auto cost, load_cost_model(args.cost_model));
   if (!args.compare.empty()) return run_compare(args);
-  if (args.print_cost_model) return write_file("-", cost_model_json(*cost));
-  auto options = simulation_options(args.engine, *cost);
-  if (!options) return options.error();
-  options->replicas = args.replicas;
-  options->router = router_kind(args.router);
-  options->max_seconds = args.max_seconds;
-  if (args.offload_gb_per_s > 0) options->tiers.bytes_per_s = args.offload_gb_per_s * 1e9;
+  if (args.print_cost_model) return write_file("-", cost_model_json(cost));
+  PAGODA_ASSIGN_OR_RETURN(auto options, simulation_options(args.engine, cost));
+  options.replicas = args.replicas;
+  options.router = router_kind(args.router);
+  options.max_seconds = args.max_seconds;
+  if (args.offload_gb_per_s > 0) options.tiers.bytes_per_s = args.offload_gb_per_s * 1e9;
   if (args.fault_seed) {
-    options->faults = faults_of(*args.fault_seed);
-    options->check_invariants = true;
+    options.faults = faults_of(*args.fault_seed);
+    options.check_invariants = true;
   }
-  auto workload = open(args);
-  if (!workload) return workload.error();
+  PAGODA_ASSIGN_OR_RETURN(auto workload, open(args));
 
   std::ofstream csv;
   if (!args.output_csv.empty()) {
@@ -198,25 +192,24 @@ Status run_simulate(const SimulateArgs& args) {
     csv << outcome_csv_header();
     if (!csv) return invalid_argument(file_failure("write", args.output_csv));
   }
-  LateProgressBar bar((*workload)->size());
+  LateProgressBar bar(workload->size());
   SimulationCallbacks callbacks;
   if (csv.is_open())
     callbacks.on_outcome = [&](const SimulatedOutcome& outcome) { csv << outcome_csv_row(outcome); };
   callbacks.on_progress = [&](std::int64_t done, double seconds) { bar.update(done, seconds); };
   LiveOut live(args.live_out);
-  if (live.wanted()) options->on_live = [&live](auto state) { live.write(std::move(state)); };
-  auto summary = simulate(*options, **workload, callbacks);
-  if (!summary) return summary.error();
+  if (live.wanted()) options.on_live = [&live](auto state) { live.write(std::move(state)); };
+  PAGODA_ASSIGN_OR_RETURN(auto summary, simulate(options, *workload, callbacks));
   PAGODA_RETURN_IF_ERROR(live.finish());
   if (csv.is_open()) {
     csv.close();
     if (!csv) return invalid_argument(file_failure("write", args.output_csv));
   }
-  const std::string warning = burst_warning(*summary);
+  const std::string warning = burst_warning(summary);
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, summary_json(*summary, *options)));
-  if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_file(args.plot, timeline_svg(*summary)));
-  if (args.output_json != "-" && args.plot != "-") std::fputs(summary_table(*summary).c_str(), stdout);
+  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, summary_json(summary, options)));
+  if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_file(args.plot, timeline_svg(summary)));
+  if (args.output_json != "-" && args.plot != "-") std::fputs(summary_table(summary).c_str(), stdout);
   return ok_status();
 }
 

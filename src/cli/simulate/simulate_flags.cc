@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/check.h"
 #include "cli/flags/flag_values.h"
 
@@ -86,10 +87,9 @@ std::vector<Flag> simulate_flags(SimulateArgs& args) {
 
 std::vector<Flag> plan_flags(PlanArgs& args) {
   const auto store_rate = [&args](const std::string& value) -> Status {
-    const auto rate = flags::parse_number(value);
-    if (!rate) return rate.error();
-    if (!(*rate > 0 && *rate < 1e6)) return invalid_argument("must be above 0 and below 1e6");
-    args.rate = *rate;
+    PAGODA_ASSIGN_OR_RETURN(const auto rate, flags::parse_number(value));
+    if (!(rate > 0 && rate < 1e6)) return invalid_argument("must be above 0 and below 1e6");
+    args.rate = rate;
     return ok_status();
   };
   return {
