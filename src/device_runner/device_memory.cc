@@ -31,8 +31,8 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
 Status DeviceModelRunner::create_windows() {
   std::int64_t widest = std::max(config().vocab_size, config().hidden_size);
   for (const DecoderLayer& layer : model_->weights().layers) {
-    for (PackedLinear* last : layer.mixer->leaving()) widest = std::max(widest, last->k());
-    for (PackedLinear* last : layer.feed_forward->leaving()) widest = std::max(widest, last->k());
+    for (PackedLinear* last : layer.mixer->output_products()) widest = std::max(widest, last->k());
+    for (PackedLinear* last : layer.feed_forward->output_products()) widest = std::max(widest, last->k());
   }
   for (const LayerConfig& layer : config().layers)
     if (const MixtureConfig* const mixture = layer.mixture())

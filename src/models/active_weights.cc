@@ -27,7 +27,7 @@ const MixtureConfig* mixture_of(const LayerConfig& layer) {
   return std::get_if<MixtureConfig>(&layer.feed_forward);
 }
 
-// Bytes read of a layer's tensor; 0 for any other, and for layers behind the model's.
+// Bytes read of a layer's tensor; 0 for any other, and for layers after the model's.
 std::int64_t read_of_layer(const DecoderConfig& decoder, const WeightNames& names, const StoredTensor& tensor,
                            std::string_view own_name) {
   std::int32_t index = -1;

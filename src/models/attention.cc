@@ -25,7 +25,7 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
   return ranges;
 }
 
-// The rows of queries in a matrix that has a gate behind each head's, or, `part` 1, of those gates.
+// The query rows of a matrix in which each head's gate follows its queries, or, `part` 1, the gate rows.
 std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard,
                                     std::int64_t part) {
   std::vector<Range> ranges;
@@ -34,7 +34,7 @@ std::vector<Range> every_other_head(const AttentionConfig& config, const HeadSha
   return ranges;
 }
 
-// The norms' weights of heads `own` out of `count`, one behind the other; in the order in which the rows of
+// The norms' weights of heads `own` out of `count`, contiguous; in the order in which the rows of
 // heads are where `reordered` elements of each lie in adjacent pairs in the file.
 std::vector<float> head_norms(const std::string& name, std::int64_t count, Range own, std::int64_t size,
                               std::int64_t reordered, WeightLoader& loader) {
@@ -83,41 +83,47 @@ class Attention final : public Mixer {
  public:
   Attention(const AttentionConfig& config, const LayerPlace& place);
 
-  std::int64_t entered_width() const override { return own_.qkv_size() + own_.gate_size(); }
+  std::int64_t projected_width() const override { return own_.qkv_size() + own_.gate_size(); }
   std::int64_t mixed_width() const override { return own_.query_size(); }
-  Products entering() override { return {&qkv_}; }
-  Products leaving() override { return {&output_}; }
-  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const Workspace& room, const DecoderBatch& batch) override {
-    PagedAttentionArgs args = arguments(room, batch);
-    if (room.all_leave && own_.output_gate == OutputGate::none && inner_norm_.empty() && !room.ranks->split())
+  Products input_products() override { return {&qkv_}; }
+  Products output_products() override { return {&output_}; }
+  void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                  const LinearInput& input) override;
+  void mix(const Workspace& workspace, const DecoderBatch& batch) override {
+    PagedAttentionArgs args = arguments(workspace, batch);
+    if (workspace.output_is_next && own_.output_gate == OutputGate::none && inner_norm_.empty() &&
+        !workspace.ranks->split())
       args.next = &output_;
-    paged_attention(*room.context, args);
+    paged_attention(*workspace.context, args);
     const std::int64_t num_rows = std::ssize(batch.token_ids);
-    const Buffer gates = entered(room).at(0, own_.qkv_size()), mixed = room.mixed.with_stride(mixed_width());
+    const Buffer gates = projected(workspace).at(0, own_.qkv_size()),
+                 mixed = workspace.mixed.with_stride(mixed_width());
     if (own_.output_gate == OutputGate::sigmoid)
-      times_sigmoid(*room.context, num_rows, mixed_width(), mixed, gates);
+      times_sigmoid(*workspace.context, num_rows, mixed_width(), mixed, gates);
     else if (own_.output_gate != OutputGate::none)
       times_gates(
-          *room.context, {num_rows, mixed_width()},
+          *workspace.context, {num_rows, mixed_width()},
           own_.output_gate == OutputGate::sigmoid_of_head ? GateFunction::sigmoid : GateFunction::softplus,
           own_.gate_size(), gates, mixed);
   }
-  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
-    list_context(*room.context, arguments(room, batch), out);
+  void list_ahead(const Workspace& workspace, const DecoderBatch& batch, ReadAhead& out) const override {
+    list_context(*workspace.context, arguments(workspace, batch), out);
   }
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(mixed_width()).at(rows.first);
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
+    const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
     if (!inner_norm_.empty())
-      rms_norm(*room.context, mixed, rows.count, mixed_width(), inner_norm_.data(), norm_eps_, mixed);
-    return room.ranks->last_product(*room.context, output_, columns_, mixed, rows.count, accumulate, y);
+      rms_norm(*workspace.context, mixed, rows.count, mixed_width(), inner_norm_.data(), norm_eps_, mixed);
+    return workspace.ranks->last_product(*workspace.context, output_, columns_, mixed, rows.count, accumulate,
+                                         y);
   }
 
  private:
   void load_norms(const AttentionConfig& config, const LayerPlace& place);
   void load_products(const AttentionConfig& config, const LayerPlace& place);
-  PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
-  Buffer entered(const Workspace& room) const { return room.entered.with_stride(entered_width()); }
+  PagedAttentionArgs arguments(const Workspace& workspace, const DecoderBatch& batch) const;
+  Buffer projected(const Workspace& workspace) const {
+    return workspace.projected.with_stride(projected_width());
+  }
 
   AttentionConfig own_;  // with this rank's numbers of heads
   std::int32_t layer_;
@@ -240,7 +246,8 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
                                place.shard, config.output_factor);
 }
 
-void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) {
+void Attention::project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                           const LinearInput& input) {
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
   AttentionInputArgs args = {.weight = &qkv_,
@@ -264,21 +271,21 @@ void Attention::enter(const Workspace& room, const DecoderBatch& batch, Rows row
                                              .offset = own_.temperature_offset,
                                              .positions = own_.temperature_positions},
                              .positions = positions,
-                             .output = entered(room).at(rows.first),
+                             .output = projected(workspace).at(rows.first),
                              .written_next = own_.has_own_kv() && rows.count == std::ssize(batch.token_ids)};
   if (rotary_size_ > 0) {
-    RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
-    const RopeRows turns = table.of_rows(*room.context, positions, rows.first);
+    RopeTable& table = workspace.ropes[static_cast<std::size_t>(own_.rope)];
+    const RopeRows turns = table.of_rows(*workspace.context, positions, rows.first);
     args.turns = turns.index;
     args.cos_sin = turns.table;
   }
-  attention_input(*room.context, args);
+  attention_input(*workspace.context, args);
 }
 
 // Attention of query, key, value, for all rows of the batch.
-PagedAttentionArgs Attention::arguments(const Workspace& room, const DecoderBatch& batch) const {
-  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
-  const Buffer query = entered(room);
+PagedAttentionArgs Attention::arguments(const Workspace& workspace, const DecoderBatch& batch) const {
+  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), workspace.chunk_rows};
+  const Buffer query = projected(workspace);
   const Buffer key = own_.has_own_kv() ? query.at(0, own_.query_size()) : Buffer();
   const LayerKv kv = batch.kv_of(layer_);
   return {.layout = kv.layout,
@@ -297,7 +304,7 @@ PagedAttentionArgs Attention::arguments(const Workspace& room, const DecoderBatc
           .softcap = own_.softcap,
           .sinks = sinks_.data(),
           .slopes = slopes_.data(),
-          .output = room.mixed.with_stride(mixed_width())};
+          .output = workspace.mixed.with_stride(mixed_width())};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/backend.h"
 
@@ -47,11 +48,10 @@ class CachedLoad {
     if (cached) {
       if (auto weights = load_mapped()) return LoadedWeights{.weights = *std::move(weights), .writer = {}};
     }
-    // A fault of the model is told before minutes of packing.
+    // Report faults of the model before minutes of packing.
     if (auto checked = load_with(WeightStore::checking()); !checked) return checked.error();
-    auto weights = pack();
-    if (!weights) return weights.error();
-    LoadedWeights loaded{.weights = *std::move(weights), .writer = {}};
+    PAGODA_ASSIGN_OR_RETURN(auto weights, pack());
+    LoadedWeights loaded{.weights = std::move(weights), .writer = {}};
     std::vector<WeightPiece> pieces = std::exchange(loaded.weights.pieces, {});
     if (!cached) return loaded;
     if (!order_.source.unchanged()) {

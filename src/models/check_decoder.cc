@@ -168,7 +168,7 @@ Status check_rope(const RopeConfig& c) {
       return corrupt_data("longrope needs a positive factor for each rotated pair");
   }
   if (c.turned < 0 || c.turned > c.rotary_size)
-    return corrupt_data("more dimensions of a head turn than it has");
+    return corrupt_data("more dimensions of a head rotate than it has");
   return ok_status();
 }
 
@@ -190,7 +190,7 @@ Status check_whole(const DecoderConfig& c) {
     PAGODA_RETURN_IF_ERROR(check_bound("size of layers' inputs", c.layer_input->size, 1 << 16));
     PAGODA_RETURN_IF_ERROR(check_size(std::int64_t{c.layer_input->size} * c.num_layers()));
     if (c.layer_input->rows < 0 || c.layer_input->rows > 1 << 24)
-      return wrong(concat("a table of ", c.layer_input->rows, " tokens for inputs of layers"));
+      return wrong(concat("a table of ", c.layer_input->rows, " tokens for per-layer inputs"));
   }
   if (c.streams && (c.streams->count < 2 || c.streams->count > kMaxStreams))
     return wrong(concat(c.streams->count, " residual streams, not 2 to ", kMaxStreams));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
@@ -14,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-// Rows that pass through the row-wise half of a layer together. Few keep their activations in the
+// Rows that pass through the row-wise parts of a layer together. Few keep their activations in the
 // second-level caches; but each chunk reads the layer's weights again.
 std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
   return std::min<std::int64_t>(max_batched_tokens, 256);
@@ -22,7 +23,7 @@ std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
 
 constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
 
-// Whether what a half makes of x is added as it comes, without a pass of its own.
+// Whether a sublayer adds its output to x directly, without a separate pass.
 bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
@@ -70,33 +71,29 @@ struct NamedDecoder {
 
 // A source's decoder, and what its files call the weights.
 Result<NamedDecoder> name_weights(const ModelSource& source) {
-  auto model = read_model_config(source);
-  if (!model) return model.error();
-  return NamedDecoder{std::move(model->decoder), model->names(source.format())};
+  PAGODA_ASSIGN_OR_RETURN(auto model, read_model_config(source));
+  return NamedDecoder{std::move(model.decoder), model.names(source.format())};
 }
 
 }  // namespace
 
 Status DecoderModel::check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                                  ExchangeKind exchange, MixtureCut mixtures) {
-  auto named = name_weights(source);
-  if (!named) return named.error();
-  auto& [config, names] = *named;
+  PAGODA_ASSIGN_OR_RETURN(auto named, name_weights(source));
+  auto& [config, names] = named;
   const auto shard =
       plan_shard(config, column_blocks(source, names, config, dtype), 0, size, exchange, mixtures);
   return shard ? ok_status() : shard.error();
 }
 
 Status DecoderModel::check_tensors(const ModelSource& source, bool with_head) {
-  auto named = name_weights(source);
-  if (!named) return named.error();
-  auto& [config, names] = *named;
+  PAGODA_ASSIGN_OR_RETURN(auto named, name_weights(source));
+  auto& [config, names] = named;
   config.head = with_head;
   config.tied_head = head_is_tied(source, names, config);
-  const auto shard = plan_shard(config, {}, 0, 1, ExchangeKind::sum);
-  if (!shard) return shard.error();
+  PAGODA_ASSIGN_OR_RETURN(const auto shard, plan_shard(config, {}, 0, 1, ExchangeKind::sum));
   const auto weights = load_decoder_weights(
-      {{.backend = Backend::reference}, source, names, config, *shard, "auto"}, WeightStore::checking());
+      {{.backend = Backend::reference}, source, names, config, shard, "auto"}, WeightStore::checking());
   return weights ? ok_status() : weights.error();
 }
 
@@ -105,9 +102,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
                                                          std::int32_t max_batched_tokens,
                                                          const ParallelContext& parallel,
                                                          const WeightCaching* caching, bool with_head) {
-  const auto model = read_model_config(source);
-  if (!model) return model.error();
-  return load(context, source, *model, dtype, max_batched_tokens, parallel, caching, with_head);
+  PAGODA_ASSIGN_OR_RETURN(const auto model, read_model_config(source));
+  return load(context, source, model, dtype, max_batched_tokens, parallel, caching, with_head);
 }
 
 Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& context,
@@ -121,41 +117,43 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   const WeightNames names = model.names(source.format());
   config.head = with_head;
   config.tied_head = head_is_tied(source, names, config);
-  auto shard = plan_shard(config, column_blocks(source, names, config, dtype), parallel.rank(),
-                          parallel.size(), parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum,
-                          on_device(context) ? MixtureCut::features : MixtureCut::experts);
-  if (!shard) return shard.error();
+  PAGODA_ASSIGN_OR_RETURN(
+      auto shard,
+      plan_shard(config, column_blocks(source, names, config, dtype), parallel.rank(), parallel.size(),
+                 parallel.deterministic ? ExchangeKind::gather : ExchangeKind::sum,
+                 on_device(context) ? MixtureCut::features : MixtureCut::experts));
 
   std::unique_ptr<DecoderModel> decoder(new DecoderModel);
   decoder->context_ = context;
   decoder->parallel_ = parallel;
   decoder->config_ = config;
-  decoder->shard_ = *std::move(shard);
+  decoder->shard_ = std::move(shard);
   decoder->max_batched_tokens_ = max_batched_tokens;
   const std::string_view cut = parallel.size() == 1     ? ""
                                : parallel.deterministic ? " by rows"
                                                         : " by columns";
   const std::string part =
       concat(parallel.rank(), " of ", parallel.size(), cut, with_head ? "" : " headless");
-  auto loaded = load_cached_weights({context, source, names, config, decoder->shard_, dtype}, part,
-                                    caching != nullptr ? *caching : WeightCaching{});
-  if (!loaded) return loaded.error();
-  decoder->weights_ = std::move(loaded->weights);
-  decoder->weight_writer_ = std::move(loaded->writer);
+  PAGODA_ASSIGN_OR_RETURN(auto loaded,
+                          load_cached_weights({context, source, names, config, decoder->shard_, dtype}, part,
+                                              caching != nullptr ? *caching : WeightCaching{}));
+  decoder->weights_ = std::move(loaded.weights);
+  decoder->weight_writer_ = std::move(loaded.writer);
   decoder->embedding_scale_ = embedding_scale(config, decoder->weights_.token_embedding.dtype);
   for (std::size_t i = 0; i < config.ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
     const bool first = i == 0;  // whose divisors a file brings
-    auto rope = RopeTable::create(
-        context, config.ropes[i], first ? weights.rope_factors : std::vector<float>(), config.max_positions,
-        first ? weights.rope_factors_long : std::vector<float>(), max_batched_tokens);
-    if (!rope) return rope.error();
-    decoder->ropes_.push_back(*std::move(rope));
+    PAGODA_ASSIGN_OR_RETURN(
+        auto rope,
+        RopeTable::create(context, config.ropes[i], first ? weights.rope_factors : std::vector<float>(),
+                          config.max_positions, first ? weights.rope_factors_long : std::vector<float>(),
+                          max_batched_tokens));
+    decoder->ropes_.push_back(std::move(rope));
   }
-  decoder->room_.context = &decoder->context_;
-  decoder->room_.ranks = &decoder->exchange_;
-  decoder->room_.ropes = decoder->ropes_;
-  decoder->room_.chunk_rows = on_device(context) ? max_batched_tokens : chunk_rows(max_batched_tokens);
+  decoder->workspace_.context = &decoder->context_;
+  decoder->workspace_.ranks = &decoder->exchange_;
+  decoder->workspace_.ropes = decoder->ropes_;
+  decoder->workspace_.chunk_rows = on_device(context) ? max_batched_tokens : chunk_rows(max_batched_tokens);
   PAGODA_RETURN_IF_ERROR(decoder->reserve_buffers());
   return decoder;
 }
@@ -167,60 +165,59 @@ void DecoderModel::release() {
 }
 
 Status DecoderModel::reserve_buffers() {
-  std::int64_t entered = 0, mixed = 0, inner = 0, seen = 0, whole = 0;
+  std::int64_t projected = 0, mixed = 0, inner = 0, seen = 0, whole = 0;
   std::int64_t around = 0;  // floats of ways around mixers
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
     const LayerConfig& config = config_.layers[i];
-    entered = std::max(entered, layer.mixer->entered_width());
+    projected = std::max(projected, layer.mixer->projected_width());
     mixed = std::max(mixed, layer.mixer->mixed_width());
-    for (PackedLinear* last : layer.mixer->leaving()) whole = std::max(whole, last->k());
-    for (PackedLinear* last : layer.feed_forward->leaving()) whole = std::max(whole, last->k());
+    for (PackedLinear* last : layer.mixer->output_products()) whole = std::max(whole, last->k());
+    for (PackedLinear* last : layer.feed_forward->output_products()) whole = std::max(whole, last->k());
     seen = std::max(seen, layer.feed_forward->seen_width());
     inner = std::max({inner, layer.feed_forward->inner_width(), layer.mixer->inner_width()});
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
     parallel |= config.parallel;
     if (layer.learned_residual)
-      around = std::max(around, LearnedResidual::room_width(config_.hidden_size, config.learned_residual));
+      around =
+          std::max(around, LearnedResidual::workspace_width(config_.hidden_size, config.learned_residual));
   }
-  const std::int64_t tokens = max_batched_tokens_, chunk = room_.chunk_rows;
+  const std::int64_t tokens = max_batched_tokens_, chunk = workspace_.chunk_rows;
   const std::int64_t rows = std::min(chunk, kLogitChunk), hidden = config_.hidden_size;
-  Buffer exchanged, streams_room;
+  Buffer exchanged, streams_workspace;
   struct Part {
     Buffer* buffer;
     std::int64_t count, stride = 0;
   };
   const Part parts[] = {
       {&residual_, tokens * hidden, hidden},
-      {&room_.entered, tokens * entered},
-      {&room_.mixed, tokens * mixed},
+      {&workspace_.projected, tokens * projected},
+      {&workspace_.mixed, tokens * mixed},
       {&normed_, chunk * std::max<std::int64_t>(hidden, config_.embedding_size), hidden},
       {&branch_, branches ? chunk * hidden : 0, hidden},
       {&before_, parallel ? chunk * hidden : 0, hidden},
       {&embedded_, weights_.layer_inputs ? tokens * hidden : 0, hidden},
-      {&input_room_, weights_.layer_inputs ? chunk * weights_.layer_inputs->room_width() : 0},
+      {&input_workspace_, weights_.layer_inputs ? chunk * weights_.layer_inputs->workspace_width() : 0},
       {&around_, chunk * around},
-      {&streams_room, weights_.streams ? weights_.streams->room(tokens, chunk) : 0},
-      {&room_.inner, chunk * inner},
-      {&room_.seen, chunk * seen},
-      {&exchanged, RankExchange::room_for(shard_, chunk, whole, hidden)},
+      {&streams_workspace, weights_.streams ? weights_.streams->workspace_size(tokens, chunk) : 0},
+      {&workspace_.inner, chunk * inner},
+      {&workspace_.seen, chunk * seen},
+      {&exchanged, RankExchange::workspace_for(shard_, chunk, whole, hidden)},
       {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0, shard_.own_vocab().count},
       {&gathered_,
        shard_.size > 1 && shard_.rank == 0 && !on_device(context_) ? rows * config_.vocab_size : 0},
   };
   std::int64_t total = 0;
   for (const Part& part : parts) total += padded(part.count);
-  auto memory = PlacedMemory::reserve(context_, total, "activations");
-  if (!memory) return memory.error();
-  memory_ = *std::move(memory);
+  PAGODA_ASSIGN_OR_RETURN(memory_, PlacedMemory::reserve(context_, total, "activations"));
   Buffer next = {.data = memory_.data()};
   for (const Part& part : parts) {
     *part.buffer = next.with_stride(part.stride);
     next = next.at(0, padded(part.count));
   }
   exchange_ = RankExchange(parallel_, shard_, exchanged);
-  if (weights_.streams) weights_.streams->place(streams_room, tokens, chunk);
+  if (weights_.streams) weights_.streams->place(streams_workspace, tokens, chunk);
   return ok_status();
 }
 
@@ -254,7 +251,7 @@ void DecoderModel::normalize(const NormConfig& config, const PlacedNorm& norm, c
 // After the last layer's mixer only the rows that give logits matter: they move to the front.
 void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width) {
   gather_rows(context_, rows, config_.hidden_size, residual_);
-  gather_rows(context_, rows, mixed_width, room_.mixed.with_stride(mixed_width));
+  gather_rows(context_, rows, mixed_width, workspace_.mixed.with_stride(mixed_width));
   if (weights_.streams) weights_.streams->gather(context_, rows);
   if (!weights_.layer_inputs) return;
   gather_rows(context_, rows, config_.hidden_size, embedded_);
@@ -263,15 +260,15 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   row_ids_ = std::move(ids);
 }
 
-// x = sum(x + scale * branch(half)); `half` is told where to put, or to add, what it gives.
-template <class Half>
+// x = sum(x + scale * branch(sublayer)). `sublayer` gets the output buffer, and whether to add to it.
+template <class Sublayer>
 Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
-                                  const NormsAround& norms, Rows rows, const Half& half) {
+                                  const NormsAround& norms, Rows rows, const Sublayer& sublayer) {
   const Buffer x = residual_.at(rows.first);
   if (adds_plainly(layer, places)) {
-    PAGODA_RETURN_IF_ERROR(half(x, true));
+    PAGODA_RETURN_IF_ERROR(sublayer(x, true));
   } else {
-    PAGODA_RETURN_IF_ERROR(half(branch_, false));
+    PAGODA_RETURN_IF_ERROR(sublayer(branch_, false));
     NormConfig of_branch = layer.norm;
     if (layer.branch_norm_eps > 0) of_branch.eps = layer.branch_norm_eps;
     if (places.branch) normalize(of_branch, norms.branch, branch_, rows.count, branch_);
@@ -281,7 +278,7 @@ Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& pl
   return ok_status();
 }
 
-// Applies the parts behind a layer's halves.
+// Applies the parts after a layer's sublayers.
 void DecoderModel::finish_layer(std::size_t index, Rows rows) {
   const Buffer x = residual_.at(rows.first);
   ResidualStreams* const streams = weights_.streams ? &*weights_.streams : nullptr;
@@ -291,7 +288,7 @@ void DecoderModel::finish_layer(std::size_t index, Rows rows) {
     const auto ids = std::span(row_ids_).subspan(static_cast<std::size_t>(rows.first),
                                                  static_cast<std::size_t>(rows.count));
     const Buffer given = weights_.layer_inputs->make(context_, static_cast<std::int32_t>(index), ids,
-                                                     embedded_.at(rows.first), reads, input_room_);
+                                                     embedded_.at(rows.first), reads, input_workspace_);
     if (streams != nullptr)
       streams->add_to_others(context_, rows.first, rows.count, given);
     else
@@ -310,9 +307,9 @@ void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::size_t 
   const BringsAhead when = brings_ahead(context_, rows);
   if (when == BringsAhead::nothing) return;
   const DecoderLayer &layer = weights_.layers[next - 1], &after = weights_.layers[next];
-  after.mixer->list_ahead(room_, batch, read_ahead_);
-  const std::int64_t first = (layer.leaving + layer.first) * rows,
-                     last = (layer.last + after.entering) * rows;
+  after.mixer->list_ahead(workspace_, batch, read_ahead_);
+  const std::int64_t first = (layer.mixer_out + layer.feed_forward_in) * rows,
+                     last = (layer.feed_forward_out + after.mixer_in) * rows;
   if (when == BringsAhead::late)
     read_ahead_.start(first, last);
   else
@@ -339,13 +336,14 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       const Rows rows = all[i];
       if (weights_.streams)
         weights_.streams->predict(context_, index, rows.first, rows.count, residual_.at(rows.first));
-      layer.mixer->enter(room_, batch, rows,
-                         input_of(config, config.mixer_norms, layer.mixer_norms, residual_.at(rows.first)));
+      layer.mixer->project_in(
+          workspace_, batch, rows,
+          input_of(config, config.mixer_norms, layer.mixer_norms, residual_.at(rows.first)));
     }
     context_.read_ahead = nullptr;
     const bool last = index + 1 == weights_.layers.size();
-    room_.all_leave = all.count() == 1 && (!last || are_all_rows(batch.output_rows, tokens));
-    layer.mixer->mix(room_, batch);
+    workspace_.output_is_next = all.count() == 1 && (!last || are_all_rows(batch.output_rows, tokens));
+    layer.mixer->mix(workspace_, batch);
     if (last) {
       gather_output_rows(batch.output_rows, layer.mixer->mixed_width());
       left = chunks(batch.output_rows.size());
@@ -365,14 +363,15 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       }
       if (layer.learned_residual)
         layer.learned_residual->make(context_, x, layer.mixer_norms.input.weight, rows.count, around_);
-      layer.feed_forward->look(room_, LinearInput::rows(x), rows.count);
-      PAGODA_RETURN_IF_ERROR(add_sublayer(
-          config, config.mixer_norms, layer.mixer_norms, rows,
-          [&](const Buffer& y, bool accumulate) { return layer.mixer->leave(room_, rows, accumulate, y); }));
+      layer.feed_forward->look(workspace_, LinearInput::rows(x), rows.count);
+      PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.mixer_norms, layer.mixer_norms, rows,
+                                          [&](const Buffer& y, bool accumulate) {
+                                            return layer.mixer->project_out(workspace_, rows, accumulate, y);
+                                          }));
       if (layer.learned_residual) layer.learned_residual->join(context_, around_, rows.count, x);
       PAGODA_RETURN_IF_ERROR(add_sublayer(config, config.feed_forward_norms, layer.feed_forward_norms, rows,
                                           [&](const Buffer& y, bool accumulate) {
-                                            return layer.feed_forward->forward(room_, input, rows.count,
+                                            return layer.feed_forward->forward(workspace_, input, rows.count,
                                                                                accumulate, y);
                                           }));
       finish_layer(index, rows);
@@ -416,7 +415,8 @@ void DecoderModel::largest_logits(std::span<LogitMax> largest) {
 }
 
 Status DecoderModel::logits(std::int64_t first, std::int64_t count, Buffer out) {
-  const std::int64_t chunk = shard_.size == 1 ? room_.chunk_rows : std::min(room_.chunk_rows, kLogitChunk);
+  const std::int64_t chunk =
+      shard_.size == 1 ? workspace_.chunk_rows : std::min(workspace_.chunk_rows, kLogitChunk);
   for (; count > 0; first += chunk, count -= chunk) {
     const std::int64_t rows = std::min(chunk, count);
     const LinearInput input = head_input(first, rows);

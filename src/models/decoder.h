@@ -95,7 +95,7 @@ class DecoderModel {
 
  private:
   DecoderModel() = default;
-  Chunks chunks(std::size_t rows) const { return {static_cast<std::int64_t>(rows), room_.chunk_rows}; }
+  Chunks chunks(std::size_t rows) const { return {static_cast<std::int64_t>(rows), workspace_.chunk_rows}; }
   Status reserve_buffers();
   Status embed(const DecoderBatch& batch);
   void look_up_tokens(std::span<const std::int32_t> ids, const Buffer& out,
@@ -104,9 +104,9 @@ class DecoderModel {
   void read_next_layer_ahead(const DecoderBatch& batch, std::size_t next);
   void gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width);
   void finish_layer(std::size_t index, Rows rows);
-  template <class Half>
+  template <class Sublayer>
   Status add_sublayer(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms, Rows rows,
-                      const Half& half);
+                      const Sublayer& sublayer);
   LinearInput head_input(std::int64_t first, std::int64_t count);
   Status gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out);
   LinearInput normalized(const NormConfig& config, const PlacedNorm& norm, const Buffer& x) const;
@@ -125,17 +125,17 @@ class DecoderModel {
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
   RankExchange exchange_;
-  Workspace room_;
+  Workspace workspace_;
   std::int32_t max_batched_tokens_ = 0;
 
-  PlacedMemory memory_;  // the room's buffers and those below
+  PlacedMemory memory_;  // holds workspace_'s buffers and those below
   Buffer residual_;      // [tokens, hidden]
   Buffer normed_;        // [chunk, hidden], or rows of the embedding
   Buffer branch_;        // [chunk, hidden]; where a branch is not added as it is
-  Buffer before_;        // [chunk, hidden]; of parallel halves: the second one's input
-  // Only where layers have inputs of their own: what the first layer saw, and room for a chunk of them.
-  Buffer embedded_, input_room_;  // [tokens, hidden]
-  Buffer around_;                 // only where ways lead around mixers
+  Buffer before_;        // [chunk, hidden]; of parallel sublayers: the second one's input
+  // Models with per-layer inputs: the first layer's input, and workspace for a chunk.
+  Buffer embedded_, input_workspace_;  // [tokens, hidden]
+  Buffer around_;                      // only where ways lead around mixers
   // Only where the model is split:
   Buffer own_logits_;  // [chunk, own vocabulary]
   Buffer gathered_;    // [rank, chunk, its vocabulary]; rank 0

@@ -31,7 +31,7 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
-// The places of norms around one half of a layer: x = sum(x + residual_scale * branch(half(input(x)))).
+// The places of norms around a sublayer: x = sum(x + residual_scale * branch(sublayer(input(x)))).
 struct NormPlaces {
   bool input = true;    // Llama
   bool branch = false;  // alone: OLMo 2; with `input`: Gemma's sandwich
@@ -47,7 +47,7 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
-  float beta_fast = 32, beta_slow = 1;    // yarn: turns within original_positions between which it blends
+  float beta_fast = 32, beta_slow = 1;    // yarn: rotations within original_positions between which it blends
   bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
   std::int32_t turned = 0;                // dimensions of rotary_size that turn at all; 0: all
   std::vector<float> divisors = {};       // divisors of each pair's frequency (longrope); empty: none
@@ -79,16 +79,16 @@ enum class OutputGate { none, sigmoid, softplus, sigmoid_of_head, softplus_of_he
 struct AttentionConfig {
   std::int32_t num_heads = 0, num_kv_heads = 0, head_size = 0;
   OutputGate output_gate = OutputGate::none;
-  bool causal = true;               // else to the tokens behind it, too, and nothing is kept (encoders)
+  bool causal = true;               // else a token attends to later ones, and no K/V is kept (encoders)
   std::int32_t sliding_window = 0;  // attends to the last W tokens, itself included; 0: to all
   bool chunks = false;              // chunks of W tokens: attends to its own chunk alone
-  std::int32_t rope = 0;            // which of DecoderConfig::ropes turns queries and keys, or kNoRope
+  std::int32_t rope = 0;            // which of DecoderConfig::ropes rotates queries and keys, or kNoRope
   float scale = 1;                  // factor of the products of queries and keys
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool norm_after_rope = false;
-  float softcap = 0;   // above 0: scores become softcap * tanh(score / softcap)
-  bool sinks = false;  // each head has a score without a value
-  float clip = 0;  // above 0: elements of queries, keys and values are cut off at so much, before rotation
+  float softcap = 0;               // above 0: scores become softcap * tanh(score / softcap)
+  bool sinks = false;              // each head has a score without a value
+  float clip = 0;                  // clip_qkv if above 0: bound of queries, keys and values before rotation
   std::vector<float> slopes = {};  // loss of each head's scores for a token of distance (ALiBi); empty: none
   // Queries at position p are scaled by 1 + beta * ln(1 + floor((p + offset) / positions)); beta 0: they are
   // not.
@@ -220,7 +220,7 @@ struct ParallelMixersConfig {
   bool operator==(const ParallelMixersConfig&) const = default;
 };
 
-// A layer that is only the other half (Nemotron-H).
+// A layer with only the other sublayer (Nemotron-H).
 struct NoMixerConfig {
   bool operator==(const NoMixerConfig&) const = default;
 };
@@ -241,7 +241,7 @@ struct LayerConfig {
   float branch_norm_eps = 0;          // eps of the norms of branches; 0: as `norm` has it
   float residual_scale = 1;           // factor of both branches
   bool parallel = false;              // the feed-forward sees what the mixer sees
-  bool output_scale = false;          // x is scaled by a number of the layer when it leaves
+  bool output_scale = false;          // the layer's output is scaled by a number of its own
   std::int32_t learned_residual = 0;  // rank of a way around the mixer (learned_residual.h); 0: there is none
 
   AttentionConfig* attention() { return std::get_if<AttentionConfig>(&mixer); }
@@ -253,7 +253,7 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
-// Each layer's own input of each token beside x, behind its feed-forward (layer_inputs.h).
+// A per-layer input of each token, added after the feed-forward (layer_inputs.h).
 struct LayerInputConfig {
   std::int32_t size = 0;  // features of a layer
   std::int32_t rows = 0;  // rows of the table, which tokens beyond read as token 0; 0: the vocabulary's
@@ -264,7 +264,7 @@ struct LayerInputConfig {
 // Residual streams of which layers compute the first alone (residual_streams.h).
 struct StreamsConfig {
   std::int32_t count = 0;  // at most kMaxStreams
-  bool scaled = false;     // inputs of layers read the first stream scaled, element by element
+  bool scaled = false;     // per-layer inputs read the first stream scaled, element by element
   bool operator==(const StreamsConfig&) const = default;
 };
 constexpr std::int64_t kMaxStreams = 8;

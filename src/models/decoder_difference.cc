@@ -12,7 +12,7 @@ std::string_view decoder_difference(const DecoderConfig& a, const DecoderConfig&
     if (!known || one.feed_forward != other.feed_forward) return "feed-forwards";
     if (one != other) return "norms";
   }
-  if (a.layer_input || b.layer_input || a.streams || b.streams) return "inputs of layers";
+  if (a.layer_input || b.layer_input || a.streams || b.streams) return "per-layer inputs";
   return a == b ? "" : "embedding, context or logits";
 }
 

@@ -51,10 +51,10 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
     if (!scale.empty()) result.output_scale = scale.front();
   }
   if (!loader.status().ok()) return {};
-  result.entering = multiplications(result.mixer->entering());
-  result.leaving = multiplications(result.mixer->leaving());
-  result.first = multiplications(result.feed_forward->entering());
-  result.last = multiplications(result.feed_forward->leaving());
+  result.mixer_in = multiplications(result.mixer->input_products());
+  result.mixer_out = multiplications(result.mixer->output_products());
+  result.feed_forward_in = multiplications(result.feed_forward->input_products());
+  result.feed_forward_out = multiplications(result.feed_forward->output_products());
   return result;
 }
 
@@ -68,10 +68,10 @@ void link(DecoderWeights& weights) {
     }
   };
   for (DecoderLayer& layer : weights.layers) {
-    then(layer.mixer->entering());
-    then(layer.mixer->leaving());
-    then(layer.feed_forward->entering());
-    then(layer.feed_forward->leaving());
+    then(layer.mixer->input_products());
+    then(layer.mixer->output_products());
+    then(layer.feed_forward->input_products());
+    then(layer.feed_forward->output_products());
   }
   then({&weights.head});
 }
@@ -107,6 +107,52 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
   }
 }
 
+// Embeddings beside the tokens', and the matrices between embedding and hidden size.
+void load_embeddings(const WeightNames& names, const DecoderConfig& config, WeightLoader& loader,
+                     DecoderWeights& weights) {
+  if (config.learned_positions) {
+    const std::string positions = names.position_embedding + ".weight";
+    const std::int64_t count = config.max_positions + config.position_offset;
+    const TensorView stored = loader.reader().matrix(positions, count, config.hidden_size);
+    weights.position_embedding = loader.keep_rows(stored, positions, {0, count});
+  }
+  if (config.token_types > 0) {
+    const std::string types = names.type_embedding + ".weight";
+    const TensorView stored = loader.reader().matrix(types, config.token_types, config.hidden_size);
+    weights.type_embedding = loader.keep_rows(stored, types, {0, config.token_types});
+  }
+  if (config.embedding_norm)
+    weights.embedding_norm =
+        loader.place(loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm));
+  if (config.embedding_size != config.hidden_size) {
+    weights.project_in = loader.linear(names.project_in, config.hidden_size, config.embedding_size);
+    weights.project_out = loader.linear(names.project_out, config.embedding_size, config.hidden_size);
+  }
+}
+
+void load_rope_factors(const WeightNames& names, const DecoderConfig& config, WeightReader& reader,
+                       DecoderWeights& weights) {
+  if (config.ropes.empty()) return;
+  const std::int32_t pairs = config.ropes.front().rotary_size / 2;
+  for (const std::string& name : {names.rope_factors, names.rope_factors_short})
+    if (!name.empty() && weights.rope_factors.empty())
+      weights.rope_factors = reader.optional_vector(name, pairs);
+  if (!names.rope_factors_long.empty())
+    weights.rope_factors_long = reader.optional_vector(names.rope_factors_long, pairs);
+}
+
+// Refuses NVFP4 weights whose scale is among the tensors that the model does not use.
+Status check_unused_scales(const ModelSource& source, const std::vector<std::string>& unused) {
+  for (const std::string& name : unused) {
+    constexpr std::string_view kScale = ".scale";
+    if (!name.ends_with(kScale)) continue;
+    const TensorView* const scaled = source.find(name.substr(0, name.size() - kScale.size()) + ".weight");
+    if (scaled != nullptr && scaled->dtype == DType::nvfp4)
+      return unimplemented(concat("the scale '", name, "' of NVFP4 weights is not supported there"));
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStore store) {
@@ -117,32 +163,8 @@ Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStor
   const std::string embedding = names.token_embedding + ".weight";
   const TensorView all_tokens = reader.matrix(embedding, config.vocab_size, config.embedding_size);
   if (!loader.status().ok()) return loader.status();
-  if (config.learned_positions) {
-    const std::string positions = names.position_embedding + ".weight";
-    const std::int64_t count = config.max_positions + config.position_offset;
-    const TensorView stored = reader.matrix(positions, count, config.hidden_size);
-    weights.position_embedding = loader.keep_rows(stored, positions, {0, count});
-  }
-  if (config.token_types > 0) {
-    const std::string types = names.type_embedding + ".weight";
-    weights.type_embedding = loader.keep_rows(reader.matrix(types, config.token_types, config.hidden_size),
-                                              types, {0, config.token_types});
-  }
-  if (config.embedding_norm)
-    weights.embedding_norm =
-        loader.place(loader.norm(names.embedding_norm, config.hidden_size, *config.embedding_norm));
-  if (!config.ropes.empty()) {
-    const std::int32_t pairs = config.ropes.front().rotary_size / 2;
-    for (const std::string& name : {names.rope_factors, names.rope_factors_short})
-      if (!name.empty() && weights.rope_factors.empty())
-        weights.rope_factors = reader.optional_vector(name, pairs);
-    if (!names.rope_factors_long.empty())
-      weights.rope_factors_long = reader.optional_vector(names.rope_factors_long, pairs);
-  }
-  if (config.embedding_size != config.hidden_size) {
-    weights.project_in = loader.linear(names.project_in, config.hidden_size, config.embedding_size);
-    weights.project_out = loader.linear(names.project_out, config.embedding_size, config.hidden_size);
-  }
+  load_embeddings(names, config, loader, weights);
+  load_rope_factors(names, config, reader, weights);
   for (std::int32_t index = 0; index < config.num_layers() && loader.status().ok(); ++index)
     weights.layers.push_back(load_layer(config, shard, index, loader));
   if (config.layer_input && loader.status().ok()) weights.layer_inputs = LayerInputs::load(config, loader);
@@ -169,13 +191,7 @@ Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStor
   weights.pieces = store.take_pieces();
   weights.mapped = store.is_mapped();
   weights.ignored_tensors = reader.unused();
-  for (const std::string& name : weights.ignored_tensors) {
-    constexpr std::string_view kScale = ".scale";
-    if (!name.ends_with(kScale)) continue;
-    const TensorView* const scaled = source.find(name.substr(0, name.size() - kScale.size()) + ".weight");
-    if (scaled != nullptr && scaled->dtype == DType::nvfp4)
-      return unimplemented(concat("the scale '", name, "' of NVFP4 weights is not supported there"));
-  }
+  PAGODA_RETURN_IF_ERROR(check_unused_scales(source, weights.ignored_tensors));
   return weights;
 }
 

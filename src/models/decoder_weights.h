@@ -24,7 +24,7 @@
 
 namespace pagoda {
 
-// One half of a layer with the norms around it; those that do not stand there are empty.
+// The norms around a sublayer; empty where there is none.
 struct NormsAround {
   PlacedNorm input, branch, sum;
 };
@@ -35,8 +35,8 @@ struct DecoderLayer {
   NormsAround mixer_norms, feed_forward_norms;
   std::optional<LearnedResidual> learned_residual;
   float output_scale = 1;
-  // Multiplications a row: of the mixer's products before and after it mixes, and of the feed-forward's.
-  std::int64_t entering = 0, leaving = 0, first = 0, last = 0;
+  // Multiplications a row of the input and output products of the mixer and of the feed-forward.
+  std::int64_t mixer_in = 0, mixer_out = 0, feed_forward_in = 0, feed_forward_out = 0;
 };
 
 struct DecoderWeights {

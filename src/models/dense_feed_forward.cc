@@ -70,21 +70,21 @@ class DenseFeedForward final : public FeedForward {
   }
 
   std::int64_t inner_width() const override { return width_; }
-  Products entering() override { return {&in_}; }
-  Products leaving() override { return {&out_}; }
+  Products input_products() override { return {&in_}; }
+  Products output_products() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
+  Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
-    const Buffer inner = room.inner.with_stride(width_);
-    if (!room.ranks->split() && norm_.empty() && !curve_) {
-      linear_pair(*room.context, in_, activation_, out_, input, count, inner, y, accumulate);
+    const Buffer inner = workspace.inner.with_stride(width_);
+    if (!workspace.ranks->split() && norm_.empty() && !curve_) {
+      linear_pair(*workspace.context, in_, activation_, out_, input, count, inner, y, accumulate);
       return ok_status();
     }
-    linear(*room.context, in_, input, count, inner,
+    linear(*workspace.context, in_, input, count, inner,
            {.activation = curve_ ? std::nullopt : std::optional(activation_)});
-    if (curve_) xielu(*room.context, {count, width_}, *curve_, inner);
-    if (!norm_.empty()) rms_norm(*room.context, inner, count, width_, norm_.data(), norm_eps_, inner);
-    return room.ranks->last_product(*room.context, out_, columns_, inner, count, accumulate, y);
+    if (curve_) xielu(*workspace.context, {count, width_}, *curve_, inner);
+    if (!norm_.empty()) rms_norm(*workspace.context, inner, count, width_, norm_.data(), norm_eps_, inner);
+    return workspace.ranks->last_product(*workspace.context, out_, columns_, inner, count, accumulate, y);
   }
 
  private:

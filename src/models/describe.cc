@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/linear.h"
 #include "loader/hf_source.h"
@@ -44,36 +45,33 @@ Status add_model(Result<ModelInfo> model, const std::string& path, bool vocabula
 }
 
 Result<Description> describe_gguf(const std::string& path) {
-  Result<GgufFile> file = GgufFile::open(path);
-  if (!file) return file.error();
+  PAGODA_ASSIGN_OR_RETURN(GgufFile file, GgufFile::open(path));
   Description out = description_of_model(path, "gguf");
-  out.version = file->version();
-  if (const std::string* architecture = file->string("general.architecture"))
-    out.architecture = *architecture;
-  PAGODA_RETURN_IF_ERROR(add_model(read_gguf_config(*file), path, file->tensor_list().empty(), out));
-  if (const Status status = file->check_supported(); !status.ok()) unsupported(out, status);
-  if (file->tensor_list().empty()) {
+  out.version = file.version();
+  if (const std::string* architecture = file.string("general.architecture")) out.architecture = *architecture;
+  PAGODA_RETURN_IF_ERROR(add_model(read_gguf_config(file), path, file.tensor_list().empty(), out));
+  if (const Status status = file.check_supported(); !status.ok()) unsupported(out, status);
+  if (file.tensor_list().empty()) {
     out.supported = false;
     out.reason = "the file holds a vocabulary and no tensors";
   }
-  for (const auto& [key, value] : file->metadata()) out.metadata.emplace_back(key, value);
-  for (const FileTensor& tensor : file->tensor_list()) {
+  for (const auto& [key, value] : file.metadata()) out.metadata.emplace_back(key, value);
+  for (const FileTensor& tensor : file.tensor_list()) {
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
   }
-  out.files.push_back(file->file());
+  out.files.push_back(file.file());
   return out;
 }
 
 // All tensors go to `stored`, which points into the file.
 Status add_safetensors(const std::string& path, Description& out, StoredTensors& stored) {
-  const Result<SafetensorsFile> file = SafetensorsFile::open(path);
-  if (!file) return file.error();
-  out.files.push_back(file->file());
-  for (const FileTensor& tensor : file->tensor_list()) {
+  PAGODA_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::open(path));
+  out.files.push_back(file.file());
+  for (const FileTensor& tensor : file.tensor_list()) {
     stored.emplace(tensor.name, tensor);
     out.tensors.push_back({tensor.name, std::string(tensor.type), tensor.shape, tensor.bytes});
   }
-  for (const auto& [key, value] : file->metadata()) {
+  for (const auto& [key, value] : file.metadata()) {
     bool known = false;  // shards repeat {"format": "pt"}
     for (const auto& [have, ignored] : out.metadata) known = known || have == key;
     if (!known) out.metadata.emplace_back(key, value);
@@ -82,14 +80,13 @@ Status add_safetensors(const std::string& path, Description& out, StoredTensors&
 }
 
 Status add_config(const std::string& path, Description& out) {
-  const Result<std::string> text = read_text_file(path, kMaxConfigBytes);
-  if (!text) return text.error();
-  Result<std::string> architecture = architecture_of_config_json(*text);
+  PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxConfigBytes));
+  Result<std::string> architecture = architecture_of_config_json(text);
   if (!architecture) return architecture.error().annotate(printable(path));
   out.architecture = std::move(*architecture);
   const fs::path beside = fs::path(path).parent_path() / "generation_config.json";
   const auto generation = optional_text_file(beside.string(), kMaxConfigBytes);
-  return add_model(read_config_json(*text, generation), path, false, out);
+  return add_model(read_config_json(text, generation), path, false, out);
 }
 
 void add_weights(const ReadableTensors& readable, Description& out) {
@@ -107,9 +104,8 @@ Result<Description> describe_folder(const ModelFiles& files) {
   PAGODA_RETURN_IF_ERROR(add_config(inside("config.json"), out));
   std::set<std::string> shards(files.weights.begin(), files.weights.end());
   if (!files.index.empty()) {
-    const auto index = read_safetensors_index(files.index);
-    if (!index) return index.error();
-    for (const auto& [tensor, shard] : *index) shards.insert(inside(shard));
+    PAGODA_ASSIGN_OR_RETURN(const auto index, read_safetensors_index(files.index));
+    for (const auto& [tensor, shard] : index) shards.insert(inside(shard));
   }
   StoredTensors stored;
   for (const std::string& path : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
@@ -168,11 +164,10 @@ Status add_tokenizer(const json::object& object, const std::string& path, Descri
 }
 
 Result<Description> describe_json_file(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
-  if (!text) return text.error();
+  PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   boost::system::error_code error;
   json::monotonic_resource memory;  // one release at the end instead of one a value
-  const json::value document = json::parse(*text, error, &memory);
+  const json::value document = json::parse(text, error, &memory);
   if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
   Description out{.path = path, .format = "json"};
   const json::object* object = document.if_object();
@@ -189,7 +184,7 @@ Result<Description> describe_json_file(const std::string& path) {
   } else if (fs::path(path).filename() == "tokenizer.json") {
     return corrupt_data(concat(printable(path), " has no 'model' object"));
   } else if (object->contains("weight_map")) {
-    const Result<std::map<std::string, std::string>> index = parse_safetensors_index(*text);
+    const Result<std::map<std::string, std::string>> index = parse_safetensors_index(text);
     if (!index) return index.error().annotate(printable(path));
     out.format = "safetensors.index.json";
     out.metadata.emplace_back("tensors", static_cast<std::int64_t>(index->size()));

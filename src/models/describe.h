@@ -29,7 +29,7 @@ struct KvBytes {
 
 // Memory that a model keeps of each sequence in layers of one kind.
 struct DescribedKvGroup {
-  std::int32_t num_layers = 0, window = 0;  // window 0: they see everything
+  std::int32_t num_layers = 0, window = 0;  // window 0: they have full attention
   bool state = false;                       // instead: a state, of the same size whatever the length
   KvBytes per_1024_tokens,
       full_context;  // the second is one whole sequence's, as long as the model's context

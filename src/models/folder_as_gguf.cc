@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "models/decoder_difference.h"
@@ -266,13 +267,11 @@ class Conversion {
       entries.push_back({.name = tensor.name, .shape = tensor.shape, .dtype = DType::f32});
     const Outline outline(gguf_head(out_.metadata, entries, out_.alignment), entries, out_.alignment);
     if (outline.bytes().empty()) return resource_exhausted("no addresses for the outline of a GGUF file");
-    const Result<GgufFile> file = GgufFile::parse(outline.bytes());
-    if (!file) return file.error();
-    const Result<ModelInfo> read = read_gguf_config(*file);
-    if (!read) return read.error();
-    if (!read->unknown_options.empty())
-      return unimplemented(concat("such files have no '", read->unknown_options.front(), "'"));
-    const DecoderConfig& made = read->decoder;
+    PAGODA_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(outline.bytes()));
+    PAGODA_ASSIGN_OR_RETURN(const ModelInfo read, read_gguf_config(file));
+    if (!read.unknown_options.empty())
+      return unimplemented(concat("such files have no '", read.unknown_options.front(), "'"));
+    const DecoderConfig& made = read.decoder;
     DecoderConfig wanted = info_.decoder;
     Difference out;
     out.by_neighbours = made.interleaved_rows && !wanted.interleaved_rows;
@@ -290,7 +289,7 @@ class Conversion {
       rope.long_divisors.clear();
     }
     if (const std::string_view what = decoder_difference(wanted, made); !what.empty())
-      return unimplemented(concat("such files cannot say its ", what));
+      return unimplemented(concat("GGUF files cannot express its ", what));
     return out;
   }
 
@@ -331,17 +330,15 @@ class Conversion {
 }  // namespace
 
 Result<GgufModel> folder_as_gguf(const ModelSource& folder) {
-  const auto info = read_model_config(folder);
-  if (!info) return info.error();
-  if (is_encoder(info->decoder) || info->decoder.layers.empty())
-    return unimplemented(
-        concat("a folder of '", info->type, "' cannot become a GGUF file: it makes vectors"));
+  PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(folder));
+  if (is_encoder(info.decoder) || info.decoder.layers.empty())
+    return unimplemented(concat("a folder of '", info.type, "' cannot become a GGUF file: it makes vectors"));
   std::vector<std::string_view> architectures;
-  for (const FamilyGguf& gguf : info->family->ggufs) architectures.push_back(gguf.name);
+  for (const FamilyGguf& gguf : info.family->ggufs) architectures.push_back(gguf.name);
   if (architectures.empty()) architectures = {"llama"};
   Result<GgufModel> first = unimplemented("");
   for (const std::string_view architecture : architectures) {
-    Result<GgufModel> made = Conversion(folder, *info, architecture).convert();
+    Result<GgufModel> made = Conversion(folder, info, architecture).convert();
     if (made || architecture == architectures.front()) first = std::move(made);
     if (first) break;
   }

@@ -24,29 +24,36 @@ class LatentAttention final : public Mixer {
  public:
   LatentAttention(const LatentAttentionConfig& config, const LayerPlace& place);
 
-  std::int64_t entered_width() const override { return (own_.num_heads + 1) * std::int64_t{own_.row_size()}; }
+  std::int64_t projected_width() const override {
+    return (own_.num_heads + 1) * std::int64_t{own_.row_size()};
+  }
   std::int64_t mixed_width() const override { return std::int64_t{own_.num_heads} * own_.latent_size; }
   std::int64_t inner_width() const override {
     return std::max(down_.n() + (up_.n() > 0 ? query_width() : 0),
                     std::int64_t{own_.num_heads} * own_.value_size);
   }
-  Products entering() override { return own_.query_rank > 0 ? Products{&down_, &up_} : Products{&down_}; }
-  Products leaving() override { return {&output_}; }
-  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const Workspace& room, const DecoderBatch& batch) override {
-    paged_attention(*room.context, arguments(room, batch));
+  Products input_products() override {
+    return own_.query_rank > 0 ? Products{&down_, &up_} : Products{&down_};
   }
-  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
-    list_context(*room.context, arguments(room, batch), out);
+  Products output_products() override { return {&output_}; }
+  void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                  const LinearInput& input) override;
+  void mix(const Workspace& workspace, const DecoderBatch& batch) override {
+    paged_attention(*workspace.context, arguments(workspace, batch));
   }
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override;
+  void list_ahead(const Workspace& workspace, const DecoderBatch& batch, ReadAhead& out) const override {
+    list_context(*workspace.context, arguments(workspace, batch), out);
+  }
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override;
 
  private:
   std::int64_t query_width() const { return std::int64_t{own_.num_heads} * own_.query_size(); }
-  PagedAttentionArgs arguments(const Workspace& room, const DecoderBatch& batch) const;
+  PagedAttentionArgs arguments(const Workspace& workspace, const DecoderBatch& batch) const;
   void load_queries(const LatentAttentionConfig& config, const LayerPlace& place, Range heads);
   void load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads);
-  Buffer entered(const Workspace& room) const { return room.entered.with_stride(entered_width()); }
+  Buffer projected(const Workspace& workspace) const {
+    return workspace.projected.with_stride(projected_width());
+  }
 
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
@@ -145,22 +152,22 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   }
 }
 
-void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
-                            const LinearInput& input) {
-  const KernelContext& context = *room.context;
+void LatentAttention::project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                                 const LinearInput& input) {
+  const KernelContext& context = *workspace.context;
   const std::int64_t row_size = own_.row_size(), down_width = down_.n();
-  const Buffer down = room.inner.with_stride(down_width);
+  const Buffer down = workspace.inner.with_stride(down_width);
   linear(context, down_, input, rows.count, down);
   Buffer queries = down;
   if (own_.query_rank > 0) {
-    queries = room.inner.at(0, rows.count * down_width).with_stride(query_width());
+    queries = workspace.inner.at(0, rows.count * down_width).with_stride(query_width());
     LinearInput normed = LinearInput::rows(down);
     normed.op = LinearInput::Op::rms_norm;
     normed.weight = query_norm_.data();
     normed.eps = own_.norm_eps;
     linear(context, up_, normed, rows.count, queries);
   }
-  const Buffer out = entered(room).at(rows.first);
+  const Buffer out = projected(workspace).at(rows.first);
   head_products(context, keys_, rows.count, queries, own_.query_size(), out, row_size);
   latent_rows(context,
               {.num_heads = own_.num_heads,
@@ -173,7 +180,7 @@ void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Ro
               rows.count, queries, down.at(0, down_width - row_size), out);
   const auto positions =
       batch.positions.subspan(static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.count));
-  RopeTable& table = room.ropes[static_cast<std::size_t>(own_.rope)];
+  RopeTable& table = workspace.ropes[static_cast<std::size_t>(own_.rope)];
   const RopeRows turns = table.of_rows(context, positions, rows.first);
   rope(context, out.at(0, own_.latent_size), rows.count, own_.num_heads + 1, own_.row_size(), own_.rope_size,
        turns.index, turns.table);
@@ -182,26 +189,28 @@ void LatentAttention::enter(const Workspace& room, const DecoderBatch& batch, Ro
                     {.beta = own_.temperature_beta, .positions = own_.temperature_positions}, positions, out);
 }
 
-PagedAttentionArgs LatentAttention::arguments(const Workspace& room, const DecoderBatch& batch) const {
-  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), room.chunk_rows};
+PagedAttentionArgs LatentAttention::arguments(const Workspace& workspace, const DecoderBatch& batch) const {
+  const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), workspace.chunk_rows};
   const LayerKv kv = batch.kv_of(layer_);
   return {.layout = kv.layout,
           .cache = batch.cache,
           .layer = kv.layer,
           .sequences = kv.sequences,
           .rows_at_once = chunks[0].count,
-          .query = entered(room),
-          .key = entered(room).at(0, std::int64_t{own_.num_heads} * own_.row_size()),
+          .query = projected(workspace),
+          .key = projected(workspace).at(0, std::int64_t{own_.num_heads} * own_.row_size()),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
-          .output = room.mixed.with_stride(mixed_width())};
+          .output = workspace.mixed.with_stride(mixed_width())};
 }
 
-Status LatentAttention::leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) {
-  const Buffer values = room.inner.with_stride(std::int64_t{own_.num_heads} * own_.value_size);
-  head_products(*room.context, values_, rows.count, room.mixed.with_stride(mixed_width()).at(rows.first),
-                own_.latent_size, values, own_.value_size);
-  return room.ranks->last_product(*room.context, output_, columns_, values, rows.count, accumulate, y);
+Status LatentAttention::project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) {
+  const Buffer values = workspace.inner.with_stride(std::int64_t{own_.num_heads} * own_.value_size);
+  head_products(*workspace.context, values_, rows.count,
+                workspace.mixed.with_stride(mixed_width()).at(rows.first), own_.latent_size, values,
+                own_.value_size);
+  return workspace.ranks->last_product(*workspace.context, output_, columns_, values, rows.count, accumulate,
+                                       y);
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ class LayerInputs {
   // The loader keeps the first error.
   static LayerInputs load(const DecoderConfig& config, WeightLoader& loader);
 
-  std::int64_t room_width() const {
+  std::int64_t workspace_width() const {
     return 3 * std::int64_t{size_} + 2 * std::int64_t{hidden_};
   }  // floats for a row
 
-  // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, room_width()], in
+  // y of rows of x, whose tokens are `ids`; `embedded` are the same rows. room: [rows, workspace_width()], in
   // which y is.
   Buffer make(const KernelContext& context, std::int32_t layer, std::span<const std::int32_t> ids,
               const Buffer& embedded, const Buffer& x, const Buffer& room);

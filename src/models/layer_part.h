@@ -74,18 +74,18 @@ struct Chunks {
 };
 
 // Memory that the layers of a decoder share, one after the other. Each part lays its own rows into it
-// (Buffer::with_stride); `entered` and `mixed` have room for the widest layer's.
+// (Buffer::with_stride); `projected` and `mixed` have room for the widest layer's.
 struct Workspace {
   const KernelContext* context = nullptr;
   RankExchange* ranks = nullptr;
   std::span<RopeTable> ropes;
   std::int64_t chunk_rows = 0;
-  // For mix(): the next that reads `mixed` is leave(), of all rows as they are.
-  bool all_leave = false;
-  Buffer entered = {};  // [tokens, entered_width]: what a mixer makes of each row before it mixes
-  Buffer mixed = {};    // [tokens, mixed_width]
-  Buffer inner = {};    // [chunk, inner_width]: of whichever half is at work
-  Buffer seen = {};     // [chunk, seen_width]: what a feed-forward has kept of x before the mixer's sum
+  // For mix(): project_out() of all rows is the next to read `mixed`.
+  bool output_is_next = false;
+  Buffer projected = {};  // [tokens, projected_width]: a mixer's input products of each row
+  Buffer mixed = {};      // [tokens, mixed_width]
+  Buffer inner = {};      // [chunk, inner_width]: of the sublayer that is computed
+  Buffer seen = {};       // [chunk, seen_width]: what a feed-forward has kept of x before the mixer's sum
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied
@@ -93,39 +93,39 @@ using Products = std::vector<PackedLinear*>;  // in the order in which they are 
 class Mixer {
  public:
   virtual ~Mixer() = default;
-  virtual std::int64_t entered_width() const = 0;
+  virtual std::int64_t projected_width() const = 0;
   virtual std::int64_t mixed_width() const = 0;
-  // Width of room.inner, used while entering and leaving.
+  // Width of `inner`, used by project_in() and project_out().
   virtual std::int64_t inner_width() const { return 0; }
-  virtual Products entering() = 0;
-  virtual Products leaving() = 0;
+  virtual Products input_products() = 0;
+  virtual Products output_products() = 0;
 
-  // These rows of `input`, whose first is the batch's row rows.first, into room.entered.
-  virtual void enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
-                     const LinearInput& input) = 0;
-  // All of room.entered into room.mixed; writes what it keeps of the sequences: keys and values of every row,
-  // a state (batch.states_of(index of the layer)) as it is before the first draft.
-  virtual void mix(const Workspace& room, const DecoderBatch& batch) = 0;
+  // Input products of these rows of `input`, whose first is the batch's row rows.first, into `projected`.
+  virtual void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                          const LinearInput& input) = 0;
+  // All of `projected` into `mixed`. Writes keys and values of every row, or the state
+  // (batch.states_of(index of the layer)) before the first draft.
+  virtual void mix(const Workspace& workspace, const DecoderBatch& batch) = 0;
   // Lists the states that mix() will read; a hint.
   virtual void list_ahead(const Workspace&, const DecoderBatch&, ReadAhead& out) const { out.pieces.clear(); }
-  // y = (accumulate: y +) these rows of room.mixed, which need not be the batch's any more. Not ok: another
-  // rank is lost.
-  virtual Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) = 0;
+  // y = (accumulate: y +) output product of these rows of `mixed`, which may have moved. Not ok: another rank
+  // is lost.
+  virtual Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) = 0;
 };
 
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual std::int64_t inner_width() const = 0;
-  virtual Products entering() = 0;
-  virtual Products leaving() = 0;
+  virtual Products input_products() = 0;
+  virtual Products output_products() = 0;
   // Reads x, `count` rows of a chunk, as it is before the mixer's result is added to it, and keeps what it
-  // needs of it in room.seen, seen_width() floats of each row.
+  // needs of it in seen, seen_width() floats of each row.
   virtual std::int64_t seen_width() const { return 0; }
   virtual void look(const Workspace&, const LinearInput&, std::int64_t) {}
   // y = (accumulate: y +) f(input), of the same rows. Not ok: another rank is lost.
-  virtual Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
-                         const Buffer& y) = 0;
+  virtual Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count,
+                         bool accumulate, const Buffer& y) = 0;
 };
 
 // The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the

@@ -24,10 +24,10 @@ class LearnedResidual {
   static LearnedResidual load(const DecoderConfig& config, const LayerConfig& layer,
                               const std::string& prefix, WeightLoader& loader);
 
-  static std::int64_t room_width(std::int64_t hidden, std::int64_t rank) { return 3 * hidden + rank; }
+  static std::int64_t workspace_width(std::int64_t hidden, std::int64_t rank) { return 3 * hidden + rank; }
 
-  // n is an RMS norm, with `weight`, of rows of x; room: [count, room_width()], whose first [count, hidden]
-  // is what comes out: n + norm(B A n).
+  // n is an RMS norm, with `weight`, of rows of x; room: [count, workspace_width()], whose first [count,
+  // hidden] is what comes out: n + norm(B A n).
   void make(const KernelContext& context, const Buffer& x, const PlacedVector& weight, std::int64_t count,
             const Buffer& room) const;
   // x = (x + what make() made) / sqrt(2).

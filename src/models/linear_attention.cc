@@ -26,17 +26,18 @@ class LinearAttention final : public Mixer {
  public:
   LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place);
 
-  // Rows of the product, and behind all of them what the other one becomes: a weight and a decay of each
+  // Rows of the first product, then of all rows the result of the second: a weight and a decay of each
   // head.
-  std::int64_t entered_width() const override { return row_width() + 2 * config_.num_heads; }
+  std::int64_t projected_width() const override { return row_width() + 2 * config_.num_heads; }
   std::int64_t mixed_width() const override { return config_.value_width(); }
-  Products entering() override { return {&in_, &gates_}; }
-  Products leaving() override { return {&out_}; }
-  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override;
-  void mix(const Workspace& room, const DecoderBatch& batch) override;
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(mixed_width()).at(rows.first);
-    return room.ranks->last_product(*room.context, out_, {}, mixed, rows.count, accumulate, y);
+  Products input_products() override { return {&in_, &gates_}; }
+  Products output_products() override { return {&out_}; }
+  void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                  const LinearInput& input) override;
+  void mix(const Workspace& workspace, const DecoderBatch& batch) override;
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
+    const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
+    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed, rows.count, accumulate, y);
   }
 
  private:
@@ -44,13 +45,13 @@ class LinearAttention final : public Mixer {
   struct Gates {
     Buffer weight, decay;
   };
-  Gates gates_of(const Workspace& room, const DecoderBatch& batch) const {
+  Gates gates_of(const Workspace& workspace, const DecoderBatch& batch) const {
     const std::int64_t tokens = std::ssize(batch.token_ids), heads = config_.num_heads;
-    const Buffer all = room.entered.at(0, tokens * row_width());
+    const Buffer all = workspace.projected.at(0, tokens * row_width());
     if (config_.delta_rule) return {all.with_stride(2 * heads), all.with_stride(2 * heads).at(0, heads)};
     return {all.with_stride(heads), all.with_stride(heads).at(tokens)};
   }
-  Buffer entered(const Workspace& room) const { return room.entered.with_stride(row_width()); }
+  Buffer projected(const Workspace& workspace) const { return workspace.projected.with_stride(row_width()); }
   std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
   void load_delta_net(const LayerPlace& place);
   void load_mamba2(const LayerPlace& place);
@@ -95,7 +96,7 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
   const auto add = [&](Matrices& to, const std::string& name, std::int64_t rows) {
     loader.add(to, place.prefix + name, rows, hidden, std::array{Range{0, rows}});
   };
-  // Adds the part of each key head's rows that begins behind `before` of them.
+  // Adds the part of each key head's rows that begins after `before` of them.
   const auto add_parts = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
                              std::int64_t all) {
     std::vector<Range> ranges;
@@ -148,12 +149,12 @@ void LinearAttention::load_mamba2(const LayerPlace& place) {
   skip_ = loader.place(loader.reader().values(place.prefix + names.skip, heads));
 }
 
-void LinearAttention::enter(const Workspace& room, const DecoderBatch& batch, Rows rows,
-                            const LinearInput& input) {
-  const Gates gates = gates_of(room, batch);
-  linear(*room.context, in_, input, rows.count, entered(room).at(rows.first));
-  linear(*room.context, gates_, input, rows.count, gates.weight.at(rows.first));
-  recurrent_gates(*room.context,
+void LinearAttention::project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                                 const LinearInput& input) {
+  const Gates gates = gates_of(workspace, batch);
+  linear(*workspace.context, in_, input, rows.count, projected(workspace).at(rows.first));
+  linear(*workspace.context, gates_, input, rows.count, gates.weight.at(rows.first));
+  recurrent_gates(*workspace.context,
                   {.delta_rule = config_.delta_rule,
                    .num_heads = config_.num_heads,
                    .rate = rate_.data(),
@@ -163,11 +164,11 @@ void LinearAttention::enter(const Workspace& room, const DecoderBatch& batch, Ro
                   rows.count, gates.weight.at(rows.first), gates.decay.at(rows.first));
 }
 
-void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
-  const KernelContext& context = *room.context;
+void LinearAttention::mix(const Workspace& workspace, const DecoderBatch& batch) {
+  const KernelContext& context = *workspace.context;
   const std::int64_t rows = std::ssize(batch.token_ids);
   const std::int64_t key_width = config_.key_width(), value_width = config_.value_width();
-  const Buffer row = entered(room), mixed = room.mixed.with_stride(value_width);
+  const Buffer row = projected(workspace), mixed = workspace.mixed.with_stride(value_width);
   const bool delta = config_.delta_rule;
   const LayerStates& states = batch.states_of(layer_);
   causal_conv(context, {.num_channels = config_.num_channels(),
@@ -189,7 +190,7 @@ void LinearAttention::mix(const Workspace& room, const DecoderBatch& batch) {
     heads_to_unit(context, query, rows, config_.num_key_heads, config_.key_size, kUnitEps, scale);
     heads_to_unit(context, key, rows, config_.num_key_heads, config_.key_size, kUnitEps, 1);
   }
-  const Gates gates = gates_of(room, batch);
+  const Gates gates = gates_of(workspace, batch);
   linear_attention(context, {.num_heads = config_.num_heads,
                              .num_key_heads = config_.num_key_heads,
                              .tiled_heads = config_.tiled_heads,

@@ -56,19 +56,19 @@ class Mixture final : public FeedForward {
     if (shared_ == nullptr) return experts;
     return experts + shared_width() + (weighs_shared() ? padded(1) + padded(hidden_) : 0);
   }
-  Products entering() override {
+  Products input_products() override {
     Products products = {&router_};
     if (shared_ != nullptr)
-      for (PackedLinear* each : shared_->entering()) products.push_back(each);
+      for (PackedLinear* each : shared_->input_products()) products.push_back(each);
     return products;
   }
-  Products leaving() override { return shared_ != nullptr ? shared_->leaving() : Products{}; }
+  Products output_products() override { return shared_ != nullptr ? shared_->output_products() : Products{}; }
 
   std::int64_t seen_width() const override { return config_.routes_early ? config_.routing.num_experts : 0; }
-  void look(const Workspace& room, const LinearInput& input, std::int64_t count) override {
-    if (config_.routes_early) linear(*room.context, router_, input, count, logits(room));
+  void look(const Workspace& workspace, const LinearInput& input, std::int64_t count) override {
+    if (config_.routes_early) linear(*workspace.context, router_, input, count, logits(workspace));
   }
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
+  Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override;
 
  private:
@@ -77,8 +77,8 @@ class Mixture final : public FeedForward {
     for (const Range& features : shard.of_expert.ranks) feature_ends_.push_back(features.end());
     for (const Range& rows : shard.hidden_ranks) hidden_ends_.push_back(rows.end());
   }
-  Buffer logits(const Workspace& room) const {
-    return (config_.routes_early ? room.seen : room.inner).with_stride(config_.routing.num_experts);
+  Buffer logits(const Workspace& workspace) const {
+    return (config_.routes_early ? workspace.seen : workspace.inner).with_stride(config_.routing.num_experts);
   }
   bool weighs_shared() const {
     return shared_ != nullptr && (config_.shared_gate || config_.shared_scale != 1);
@@ -97,13 +97,13 @@ class Mixture final : public FeedForward {
             .feature_ends = feature_ends_,
             .hidden_ends = hidden_ends_};
   }
-  Status add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
+  Status add_shared(const Workspace& workspace, const LinearInput& input, std::int64_t count,
                     const Buffer& between, bool accumulate, const Buffer& y);
 
   MixtureConfig config_;
   std::int64_t hidden_;
   Range own_;
-  std::vector<std::int64_t> rank_ends_;                   // the expert behind each rank's last
+  std::vector<std::int64_t> rank_ends_;                   // one past each rank's last expert
   std::vector<std::int64_t> feature_ends_, hidden_ends_;  // likewise; empty: whole experts
   PackedLinear router_, shared_router_;
   PlacedVector correction_, router_norm_, expert_scales_, sum_bias_;
@@ -111,43 +111,43 @@ class Mixture final : public FeedForward {
   std::unique_ptr<FeedForward> shared_;
 };
 
-Status Mixture::forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
-                        const Buffer& y) {
-  const KernelContext& context = *room.context;
-  const Buffer work = room.inner.at(0, room.chunk_rows * padded(config_.routing.num_experts));
+Status Mixture::forward(const Workspace& workspace, const LinearInput& input, std::int64_t count,
+                        bool accumulate, const Buffer& y) {
+  const KernelContext& context = *workspace.context;
+  const Buffer work = workspace.inner.at(0, workspace.chunk_rows * padded(config_.routing.num_experts));
   MixtureArgs args = arguments();
-  if (room.ranks->split() && !cuts_features()) args.exchange = room.ranks;
-  const Buffer rest = work.at(0, room.chunk_rows * padded(mixture_room(args)));
+  if (workspace.ranks->split() && !cuts_features()) args.exchange = workspace.ranks;
+  const Buffer rest = work.at(0, workspace.chunk_rows * padded(mixture_room(args)));
 
   LinearInput routed = input;
   if (config_.router_norm) {
     CHECK(input.op == LinearInput::Op::rms_norm);  // the same x
     routed.weight = router_norm_.data();
   }
-  if (!config_.routes_early) linear(context, router_, routed, count, logits(room));
+  if (!config_.routes_early) linear(context, router_, routed, count, logits(workspace));
   if (shared_ != nullptr)
-    args.before_sum = [&] { return add_shared(room, input, count, rest, accumulate, y); };
+    args.before_sum = [&] { return add_shared(workspace, input, count, rest, accumulate, y); };
   PAGODA_RETURN_IF_ERROR(
-      mixture(context, args, logits(room), input, count, work, accumulate || shared_ != nullptr, y));
+      mixture(context, args, logits(workspace), input, count, work, accumulate || shared_ != nullptr, y));
   if (!sum_bias_.empty()) add_vector(context, {count, hidden_}, sum_bias_.data(), y);
   return ok_status();
 }
 
 // y = (accumulate: y +) the shared expert, or of each row the share of it that the row takes, times its
 // scale.
-Status Mixture::add_shared(const Workspace& room, const LinearInput& input, std::int64_t count,
+Status Mixture::add_shared(const Workspace& workspace, const LinearInput& input, std::int64_t count,
                            const Buffer& between, bool accumulate, const Buffer& y) {
-  Workspace own = room;
+  Workspace own = workspace;
   own.inner = between;
   if (!weighs_shared()) return shared_->forward(own, input, count, accumulate, y);
-  const KernelContext& context = *room.context;
+  const KernelContext& context = *workspace.context;
   const RowShape shape = {count, hidden_};
   Buffer share;
   if (config_.shared_gate) {
-    share = between.at(0, room.chunk_rows * shared_width()).with_stride(1);
+    share = between.at(0, workspace.chunk_rows * shared_width()).with_stride(1);
     linear(context, shared_router_, input, count, share);
   }
-  const Buffer out = between.at(0, room.chunk_rows * (shared_width() + padded(1))).with_stride(hidden_);
+  const Buffer out = between.at(0, workspace.chunk_rows * (shared_width() + padded(1))).with_stride(hidden_);
   PAGODA_RETURN_IF_ERROR(shared_->forward(own, input, count, false, out));
   if (!accumulate) zero_rows(context, shape, y);
   add_share(context, shape, config_.shared_scale, share, out, y);

@@ -30,40 +30,40 @@ class MixtureBesideDense final : public FeedForward {
   std::int64_t inner_width() const override {
     return 3 * padded(hidden_) + std::max(padded(dense_->inner_width()), padded(mixture_->inner_width()));
   }
-  Products entering() override {
-    Products products = dense_->entering();
-    for (PackedLinear* each : dense_->leaving()) products.push_back(each);
+  Products input_products() override {
+    Products products = dense_->input_products();
+    for (PackedLinear* each : dense_->output_products()) products.push_back(each);
     return products;
   }
-  Products leaving() override {
-    Products products = mixture_->entering();
-    for (PackedLinear* each : mixture_->leaving()) products.push_back(each);
+  Products output_products() override {
+    Products products = mixture_->input_products();
+    for (PackedLinear* each : mixture_->output_products()) products.push_back(each);
     return products;
   }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
+  Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     CHECK(input.op == LinearInput::Op::rms_norm);
-    const std::int64_t size = room.chunk_rows * padded(hidden_);
+    const std::int64_t size = workspace.chunk_rows * padded(hidden_);
     const RowShape shape = {count, hidden_};
     const auto part_of_room = [&](std::int64_t index) {
-      return room.inner.at(0, index * size).with_stride(hidden_);
+      return workspace.inner.at(0, index * size).with_stride(hidden_);
     };
     const Buffer given = part_of_room(0), dense = part_of_room(1), mixture = part_of_room(2);
-    Workspace own = room;
-    own.inner = room.inner.at(0, 3 * size);
+    Workspace own = workspace;
+    own.inner = workspace.inner.at(0, 3 * size);
     LinearInput to_mixture = input;
     to_mixture.weight = mixture_norm_.data();
     const auto half = [&](FeedForward& part, const LinearInput& reads, const PlacedVector& norm,
                           const Buffer& out) -> Status {
       PAGODA_RETURN_IF_ERROR(part.forward(own, reads, count, false, given));
-      rms_norm(*room.context, given, count, hidden_, norm.data(), eps_, out);
+      rms_norm(*workspace.context, given, count, hidden_, norm.data(), eps_, out);
       return ok_status();
     };
     PAGODA_RETURN_IF_ERROR(half(*dense_, input, dense_branch_norm_, dense));
     PAGODA_RETURN_IF_ERROR(half(*mixture_, to_mixture, mixture_branch_norm_, mixture));
-    if (!accumulate) zero_rows(*room.context, shape, y);
-    add_sum(*room.context, shape, dense, mixture, y);
+    if (!accumulate) zero_rows(*workspace.context, shape, y);
+    add_sum(*workspace.context, shape, dense, mixture, y);
     return ok_status();
   }
 

@@ -6,32 +6,32 @@ namespace pagoda {
 namespace {
 
 // y = (accumulate: y +) 0
-Status add_nothing(const Workspace& room, std::int64_t count, bool accumulate, const Buffer& y) {
-  if (!accumulate) zero_rows(*room.context, {count, y.stride}, y);
+Status add_nothing(const Workspace& workspace, std::int64_t count, bool accumulate, const Buffer& y) {
+  if (!accumulate) zero_rows(*workspace.context, {count, y.stride}, y);
   return ok_status();
 }
 
 class NoMixer final : public Mixer {
  public:
-  std::int64_t entered_width() const override { return 0; }
+  std::int64_t projected_width() const override { return 0; }
   std::int64_t mixed_width() const override { return 0; }
-  Products entering() override { return {}; }
-  Products leaving() override { return {}; }
-  void enter(const Workspace&, const DecoderBatch&, Rows, const LinearInput&) override {}
+  Products input_products() override { return {}; }
+  Products output_products() override { return {}; }
+  void project_in(const Workspace&, const DecoderBatch&, Rows, const LinearInput&) override {}
   void mix(const Workspace&, const DecoderBatch&) override {}
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    return add_nothing(room, rows.count, accumulate, y);
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
+    return add_nothing(workspace, rows.count, accumulate, y);
   }
 };
 
 class NoFeedForward final : public FeedForward {
  public:
   std::int64_t inner_width() const override { return 0; }
-  Products entering() override { return {}; }
-  Products leaving() override { return {}; }
-  Status forward(const Workspace& room, const LinearInput&, std::int64_t count, bool accumulate,
+  Products input_products() override { return {}; }
+  Products output_products() override { return {}; }
+  Status forward(const Workspace& workspace, const LinearInput&, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
-    return add_nothing(room, count, accumulate, y);
+    return add_nothing(workspace, count, accumulate, y);
   }
 };
 

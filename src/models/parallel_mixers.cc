@@ -15,31 +15,32 @@ class ParallelMixers final : public Mixer {
       : first_(std::move(first)), second_(std::move(second)) {}
 
   // Behind what each enters, room for what one of them mixes.
-  std::int64_t entered_width() const override {
-    return first_->entered_width() + second_->entered_width() +
+  std::int64_t projected_width() const override {
+    return first_->projected_width() + second_->projected_width() +
            std::max(first_->mixed_width(), second_->mixed_width());
   }
   std::int64_t inner_width() const override {
     return std::max(first_->mixed_width(), second_->mixed_width());
   }
   std::int64_t mixed_width() const override { return first_->mixed_width() + second_->mixed_width(); }
-  Products entering() override { return both(first_->entering(), second_->entering()); }
-  Products leaving() override { return both(first_->leaving(), second_->leaving()); }
+  Products input_products() override { return both(first_->input_products(), second_->input_products()); }
+  Products output_products() override { return both(first_->output_products(), second_->output_products()); }
 
-  void enter(const Workspace& room, const DecoderBatch& batch, Rows rows, const LinearInput& input) override {
-    first_->enter(room, batch, rows, input);
-    second_->enter(behind_first(room, batch), batch, rows, input);
+  void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
+                  const LinearInput& input) override {
+    first_->project_in(workspace, batch, rows, input);
+    second_->project_in(after_first(workspace, batch), batch, rows, input);
   }
-  void mix(const Workspace& room, const DecoderBatch& batch) override {
-    mix_one(*first_, room, batch, room, 0);
-    mix_one(*second_, behind_first(room, batch), batch, room, first_->mixed_width());
+  void mix(const Workspace& workspace, const DecoderBatch& batch) override {
+    mix_one(*first_, workspace, batch, workspace, 0);
+    mix_one(*second_, after_first(workspace, batch), batch, workspace, first_->mixed_width());
   }
-  void list_ahead(const Workspace& room, const DecoderBatch& batch, ReadAhead& out) const override {
-    first_->list_ahead(room, batch, out);
+  void list_ahead(const Workspace& workspace, const DecoderBatch& batch, ReadAhead& out) const override {
+    first_->list_ahead(workspace, batch, out);
   }
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    PAGODA_RETURN_IF_ERROR(leave_one(*first_, room, rows, 0, accumulate, y));
-    return leave_one(*second_, room, rows, first_->mixed_width(), true, y);
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
+    PAGODA_RETURN_IF_ERROR(project_out_one(*first_, workspace, rows, 0, accumulate, y));
+    return project_out_one(*second_, workspace, rows, first_->mixed_width(), true, y);
   }
 
  private:
@@ -47,31 +48,32 @@ class ParallelMixers final : public Mixer {
     first.insert(first.end(), second.begin(), second.end());
     return first;
   }
-  Workspace behind_first(const Workspace& room, const DecoderBatch& batch) const {
-    Workspace own = room;
-    own.entered = room.entered.at(0, std::ssize(batch.token_ids) * first_->entered_width());
+  Workspace after_first(const Workspace& workspace, const DecoderBatch& batch) const {
+    Workspace own = workspace;
+    own.projected = workspace.projected.at(0, std::ssize(batch.token_ids) * first_->projected_width());
     return own;
   }
-  // Into the columns of each row of room.mixed that begin at `column`.
-  void mix_one(Mixer& mixer, Workspace own, const DecoderBatch& batch, const Workspace& room,
+  // Into the columns of each row of mixed that begin at `column`.
+  void mix_one(Mixer& mixer, Workspace own, const DecoderBatch& batch, const Workspace& workspace,
                std::int64_t column) {
     const std::int64_t tokens = std::ssize(batch.token_ids), width = mixer.mixed_width();
-    own.mixed = room.entered.at(0, tokens * (first_->entered_width() + second_->entered_width()));
-    own.all_leave = false;
+    own.mixed = workspace.projected.at(0, tokens * (first_->projected_width() + second_->projected_width()));
+    own.output_is_next = false;
     mixer.mix(own, batch);
-    copy_rows(*room.context, {tokens, width}, own.mixed.with_stride(width),
-              room.mixed.with_stride(mixed_width()).at(0, column));
+    copy_rows(*workspace.context, {tokens, width}, own.mixed.with_stride(width),
+              workspace.mixed.with_stride(mixed_width()).at(0, column));
   }
 
-  // Out of them, through room.inner.
-  Status leave_one(Mixer& mixer, const Workspace& room, Rows rows, std::int64_t column, bool accumulate,
-                   const Buffer& y) {
+  // Out of them, through inner.
+  Status project_out_one(Mixer& mixer, const Workspace& workspace, Rows rows, std::int64_t column,
+                         bool accumulate, const Buffer& y) {
     const std::int64_t width = mixer.mixed_width();
-    copy_rows(*room.context, {rows.count, width},
-              room.mixed.with_stride(mixed_width()).at(rows.first, column), room.inner.with_stride(width));
-    Workspace own = room;
-    own.mixed = room.inner;
-    return mixer.leave(own, {0, rows.count}, accumulate, y);
+    copy_rows(*workspace.context, {rows.count, width},
+              workspace.mixed.with_stride(mixed_width()).at(rows.first, column),
+              workspace.inner.with_stride(width));
+    Workspace own = workspace;
+    own.mixed = workspace.inner;
+    return mixer.project_out(own, {0, rows.count}, accumulate, y);
   }
 
   std::unique_ptr<Mixer> first_, second_;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "loader/new_file.h"
@@ -194,10 +195,9 @@ Status write_config(const ModelSource& source, const FolderScheme& scheme, const
                     const NewFolder& to) {
   json::object config = json::parse(json::string_view(source.config_json())).as_object();
   config["quantization_config"] = quantization_config(scheme, plan);
-  auto file = NewFile::create(to.file("config.json"));
-  if (!file) return file.error();
-  PAGODA_RETURN_IF_ERROR((*file)->write(json::serialize(config) + "\n"));
-  return (*file)->finish();
+  PAGODA_ASSIGN_OR_RETURN(auto file, NewFile::create(to.file("config.json")));
+  PAGODA_RETURN_IF_ERROR(file->write(json::serialize(config) + "\n"));
+  return file->finish();
 }
 
 }  // namespace
@@ -208,9 +208,8 @@ const FolderScheme* find_folder_scheme(std::string_view name) {
 }
 
 Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& scheme) {
-  const auto info = read_model_config(source);
-  if (!info) return info.error();
-  const WeightNames names = info->names(ModelFormat::hugging_face);
+  PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(source));
+  const WeightNames names = info.names(ModelFormat::hugging_face);
   if (names.transposed)
     return unimplemented("a model that stores its matrices [in, out] cannot be quantised");
   const auto how = read_quantization_files(source.config_json(),
@@ -226,7 +225,7 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
     if (is_quantized(tensor.dtype) || tensor.dtype == DType::u8)
       return unimplemented(concat("tensor '", printable(name), "' is quantised already"));
     const auto part = part_of(names, name.ends_with(kWeight) ? module_name(name) : name);
-    const bool wanted = part && is_of_half(part->part);
+    const bool wanted = part && is_sublayer_part(part->part);
     if (wanted && tensor.shape.size() > 2)
       return unimplemented(
           concat("experts stacked in one tensor ('", printable(name), "') cannot be quantised"));
@@ -245,24 +244,23 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
 Result<Quantized> quantize_folder(const ModelSource& source, const FolderScheme& scheme,
                                   const std::string& to, ThreadPool& pool,
                                   const std::function<void(std::int64_t)>& on_progress) {
-  const Result<FolderPlan> plan = plan_folder(source, scheme);
-  if (!plan) return plan.error();
+  PAGODA_ASSIGN_OR_RETURN(const FolderPlan plan, plan_folder(source, scheme));
   // By the size of their elements, so that all are aligned: shapes, float32, codes and scales, the rest.
   std::vector<std::string> wide, narrow;
   for (const std::string& name : source.tensor_names()) {
-    if (std::ranges::binary_search(plan->quantised, name)) continue;
+    if (std::ranges::binary_search(plan.quantised, name)) continue;
     (source.find(name)->dtype == DType::f32 ? wide : narrow).push_back(name);
   }
   std::vector<SafetensorsEntry> entries;
   if (scheme.rows == RowScheme::int4)
-    for (const std::string& name : plan->quantised) entries.push_back({name + "_shape", "I64", {2}, 16});
+    for (const std::string& name : plan.quantised) entries.push_back({name + "_shape", "I64", {2}, 16});
   const auto add_plain = [&](const std::string& name) {
     const TensorView& tensor = *source.find(name);
     entries.push_back({name, std::string(plain_type(tensor.dtype)), tensor.shape, tensor.bytes()});
   };
   std::ranges::for_each(wide, add_plain);
-  for (const std::string& name : plan->quantised)
-    std::ranges::move(entries_of(name, *source.find(name), scheme.rows, plan->group),
+  for (const std::string& name : plan.quantised)
+    std::ranges::move(entries_of(name, *source.find(name), scheme.rows, plan.group),
                       std::back_inserter(entries));
   std::ranges::for_each(narrow, add_plain);
 
@@ -270,34 +268,33 @@ Result<Quantized> quantize_folder(const ModelSource& source, const FolderScheme&
   for (const SafetensorsEntry& entry : entries) result.bytes_after += entry.bytes;
   NewFolder folder(to);
   PAGODA_RETURN_IF_ERROR(folder.make());
-  auto writer = SafetensorsWriter::create(to, std::move(entries));
-  if (!writer) return writer.error();
+  PAGODA_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::create(to, std::move(entries)));
   if (scheme.rows == RowScheme::int4)
-    for (const std::string& name : plan->quantised)
-      PAGODA_RETURN_IF_ERROR((*writer)->write(std::as_bytes(std::span(source.find(name)->shape))));
+    for (const std::string& name : plan.quantised)
+      PAGODA_RETURN_IF_ERROR(writer->write(std::as_bytes(std::span(source.find(name)->shape))));
   const auto copy = [&](const std::vector<std::string>& names) -> Status {
     for (const std::string& name : names) {
       const TensorView& tensor = *source.find(name);
-      PAGODA_RETURN_IF_ERROR((*writer)->write(stored_bytes(tensor)));
+      PAGODA_RETURN_IF_ERROR(writer->write(stored_bytes(tensor)));
       source.give_back(tensor);
       on_progress(result.bytes_before += tensor.bytes());
     }
     return ok_status();
   };
   PAGODA_RETURN_IF_ERROR(copy(wide));
-  for (const std::string& name : plan->quantised) {
+  for (const std::string& name : plan.quantised) {
     const TensorView& tensor = *source.find(name);
-    Matrix matrix(name, tensor, scheme.rows, plan->group, pool);
+    Matrix matrix(name, tensor, scheme.rows, plan.group, pool);
     PAGODA_RETURN_IF_ERROR(source.bring_in(tensor, &pool));
     PAGODA_RETURN_IF_ERROR(
-        matrix.write_to(**writer, [&](std::int64_t bytes) { on_progress(result.bytes_before + bytes); }));
+        matrix.write_to(*writer, [&](std::int64_t bytes) { on_progress(result.bytes_before + bytes); }));
     source.give_back(tensor);
     result.bytes_before += tensor.bytes();
   }
   PAGODA_RETURN_IF_ERROR(copy(narrow));
-  PAGODA_RETURN_IF_ERROR((*writer)->finish());
+  PAGODA_RETURN_IF_ERROR(writer->finish());
   PAGODA_RETURN_IF_ERROR(copy_side_files(source.path(), folder));
-  PAGODA_RETURN_IF_ERROR(write_config(source, scheme, *plan, folder));
+  PAGODA_RETURN_IF_ERROR(write_config(source, scheme, plan, folder));
   folder.keep();
   return result;
 }

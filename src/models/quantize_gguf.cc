@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/quantize.h"
@@ -166,8 +167,8 @@ Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& mode
   std::vector<GgufTensorEntry> entries;
   for (std::size_t i = 0; i < types.size(); ++i)
     entries.push_back({.name = model.tensors[i].name, .shape = model.tensors[i].shape, .dtype = types[i]});
-  auto writer = GgufWriter::create(to, new_metadata(model, type), std::move(entries), model.alignment);
-  if (!writer) return writer.error();
+  PAGODA_ASSIGN_OR_RETURN(
+      auto writer, GgufWriter::create(to, new_metadata(model, type), std::move(entries), model.alignment));
   Quantized result;
   std::vector<std::byte> piece;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -175,13 +176,13 @@ Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& mode
     for (const TensorView& part : tensor.parts) {
       PAGODA_RETURN_IF_ERROR(source.bring_in(part, &pool));
       if (is_as_stored(tensor, types[i])) {
-        PAGODA_RETURN_IF_ERROR((*writer)->write(stored_bytes(part)));
+        PAGODA_RETURN_IF_ERROR(writer->write(stored_bytes(part)));
         result.bytes_after += part.bytes();
       } else {
         if (is_quantized(part.dtype)) result.twice += part.bytes();
         for (Pieces pieces(tensor, part, types[i], pool); !pieces.done();) {
           PAGODA_RETURN_IF_ERROR(pieces.next(piece));
-          PAGODA_RETURN_IF_ERROR((*writer)->write(piece));
+          PAGODA_RETURN_IF_ERROR(writer->write(piece));
           result.bytes_after += static_cast<std::int64_t>(piece.size());
           on_progress(result.bytes_before + pieces.bytes_read());
         }
@@ -190,7 +191,7 @@ Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& mode
       on_progress(result.bytes_before += part.bytes());
     }
   }
-  PAGODA_RETURN_IF_ERROR((*writer)->finish());
+  PAGODA_RETURN_IF_ERROR(writer->finish());
   return result;
 }
 

@@ -16,8 +16,8 @@ std::vector<std::int64_t> ends_of(std::span<const Range> ranges) {
 
 }  // namespace
 
-std::int64_t RankExchange::room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
-                                    std::int64_t hidden) {
+std::int64_t RankExchange::workspace_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
+                                         std::int64_t hidden) {
   if (shard.size == 1) return 0;
   const std::int64_t most = padded(rows * std::max(width, hidden));
   return shard.exchange == ExchangeKind::sum ? padded(rows * hidden) : 3 * most;
@@ -28,7 +28,7 @@ RankExchange::RankExchange(const ParallelContext& parallel, const TensorShard& s
       split_(shard.size > 1),
       gathers_(split_ && shard.exchange == ExchangeKind::gather),
       hidden_(shard.hidden),
-      room_(room) {}
+      workspace_(room) {}
 
 Status RankExchange::sum(std::int64_t count, const Buffer& data) const {
   if (!split_) return ok_status();
@@ -74,7 +74,7 @@ Status RankExchange::bring_to_first(const KernelContext& context, std::span<cons
   return ok_status();
 }
 
-// [count, own columns] of each rank -> [count, all columns]. The ranks' parts come one behind the other.
+// [count, own columns] of each rank -> [count, all columns]. The ranks' parts are contiguous, in order.
 Status RankExchange::gather_parts(const KernelContext& context, std::span<const Range> ranges,
                                   const Buffer& own, std::int64_t count, const Buffer& all) {
   const auto rank = static_cast<std::size_t>(parallel_.rank());
@@ -83,7 +83,7 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
                                all);
     return ok_status();
   }
-  const Buffer parts = count == 1 ? all : room_;  // one row is in order at once
+  const Buffer parts = count == 1 ? all : workspace_;  // one row is in order at once
   const auto part = [&](const Range& range) {
     return parts.at(0, range.first * count).with_stride(range.count);
   };
@@ -115,14 +115,14 @@ Status RankExchange::last_product(const KernelContext& context, const PackedLine
     return ok_status();
   };
   if (!gathers_) {
-    const Buffer product = room_.with_stride(hidden);
+    const Buffer product = workspace_.with_stride(hidden);
     linear(context, weight, own, count, product);
     PAGODA_RETURN_IF_ERROR(sum_rows(context, {count, hidden}, product));
     return take(product);
   }
   CHECK(weight.k() == width);
   const std::int64_t most = padded(count * std::max(width, hidden));
-  const Buffer whole = room_.at(0, most), product = room_.at(0, 2 * most).with_stride(weight.n());
+  const Buffer whole = workspace_.at(0, most), product = workspace_.at(0, 2 * most).with_stride(weight.n());
   PAGODA_RETURN_IF_ERROR(gather_parts(context, columns, input, count, whole.with_stride(width)));
   linear(context, weight, LinearInput::rows(whole.with_stride(width)), count, product);
   PAGODA_RETURN_IF_ERROR(gather_parts(context, hidden_, product, count, whole.with_stride(hidden)));

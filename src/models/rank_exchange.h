@@ -1,5 +1,5 @@
 #pragma once
-// RankExchange: ends the halves of a layer on several ranks, of which each has some heads, features or
+// RankExchange: ends the sublayers of a layer on several ranks, of which each has some heads, features or
 // experts (tensor_shard.h). Two ways (ExchangeKind):
 //   * gather: every rank gets all parts and multiplies them by its rows of the last matrix; the results are
 //     gathered again. Every element is reduced as in one process: the same bits, on any number of ranks.
@@ -28,9 +28,9 @@ inline std::int64_t padded(std::int64_t floats) { return (floats + 63) / 64 * 64
 
 class RankExchange final : public ExpertExchange {
  public:
-  // Floats of room for chunks of `rows` rows, `width` the widest half's whole input; none for one rank.
-  static std::int64_t room_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
-                               std::int64_t hidden);
+  // Floats of room for chunks of `rows` rows, `width` the widest sublayer's whole input; none for one rank.
+  static std::int64_t workspace_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
+                                    std::int64_t hidden);
 
   RankExchange() = default;
   RankExchange(const ParallelContext& parallel, const TensorShard& shard, const Buffer& room);
@@ -62,7 +62,7 @@ class RankExchange final : public ExpertExchange {
   ParallelContext parallel_;
   bool split_ = false, gathers_ = false;
   std::vector<Range> hidden_;  // rows of the last matrices, of each rank
-  Buffer room_;
+  Buffer workspace_;
   std::vector<std::size_t> sizes_;
 };
 

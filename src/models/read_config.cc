@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/gguf_turn_ends.h"
 #include "loader/hyperparameters.h"
@@ -145,26 +146,24 @@ Status finish(const Family& family, ModelInfo& model) {
 }  // namespace
 
 Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::string_view> generation_config) {
-  Result<json::object> document = parse_json_object(text, "config.json");
-  if (!document) return document.error();
+  PAGODA_ASSIGN_OR_RETURN(json::object document, parse_json_object(text, "config.json"));
   Status status;
-  Hyperparameters whole(*document, status);
-  const json::object* const part = language_part(*document);
-  Hyperparameters inner(part != nullptr ? *part : *document, status);
-  const Result<Found> found = find_family(whole, part != nullptr ? &inner : nullptr);
-  if (!found) return found.error();
-  const Family& family = *found->family;
+  Hyperparameters whole(document, status);
+  const json::object* const part = language_part(document);
+  Hyperparameters inner(part != nullptr ? *part : document, status);
+  PAGODA_ASSIGN_OR_RETURN(const Found found, find_family(whole, part != nullptr ? &inner : nullptr));
+  const Family& family = *found.family;
   ModelInfo model;
   model.family = &family;
-  model.architecture = found->config->architecture.empty() ? family.called() : found->config->architecture;
-  model.type = found->config->model_type;
-  if (const json::object* how = quantization_object(*document))
+  model.architecture = found.config->architecture.empty() ? family.called() : found.config->architecture;
+  model.type = found.config->model_type;
+  if (const json::object* how = quantization_object(document))
     if (const auto quantization = read_quantization(*how); !quantization) return quantization.error();
-  const Result<json::object> absent = parse_json_object(found->config->absent, family.row.name);
-  if (!absent) return absent.error();
-  inner.use_defaults(*absent);
-  if (found->config->reads == Reads::rest) read_common(inner, model);
-  if (found->config->more != nullptr) found->config->more(inner, model);
+  PAGODA_ASSIGN_OR_RETURN(const json::object absent,
+                          parse_json_object(found.config->absent, family.row.name));
+  inner.use_defaults(absent);
+  if (found.config->reads == Reads::rest) read_common(inner, model);
+  if (found.config->more != nullptr) found.config->more(inner, model);
   if (part != nullptr && is_encoder(model.decoder))
     whole.refuse(concat("a text encoder ('", model.type, "') inside of another model is not supported"));
   // The whole model decides, since it has the head. If nothing says it, some wrappers tie it and some do not,
@@ -181,9 +180,9 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
     if (each->written("pad_token_id")) model.pad_token_id = each->nullable_integer("pad_token_id", -1);
   }
   if (generation_config) {
-    Result<json::object> generation = parse_json_object(*generation_config, "generation_config.json");
-    if (!generation) return generation.error();
-    Hyperparameters more(*generation, status, "generation_config.json: '");
+    PAGODA_ASSIGN_OR_RETURN(json::object generation,
+                            parse_json_object(*generation_config, "generation_config.json"));
+    Hyperparameters more(generation, status, "generation_config.json: '");
     for (const std::int32_t id : more.integers("eos_token_id"))
       if (std::ranges::find(model.eos_token_ids, id) == model.eos_token_ids.end())
         model.eos_token_ids.push_back(id);
@@ -229,10 +228,9 @@ Result<ModelInfo> read_model_config(const ModelSource& source) {
 }
 
 Result<std::string> architecture_of_config_json(std::string_view text) {
-  Result<json::object> document = parse_json_object(text, "config.json");
-  if (!document) return document.error();
+  PAGODA_ASSIGN_OR_RETURN(json::object document, parse_json_object(text, "config.json"));
   Status ignored;  // read_config_json() tells what is wrong
-  Hyperparameters h(*document, ignored);
+  Hyperparameters h(document, ignored);
   std::string name = class_name_of(h);
   return name.empty() ? h.string("model_type", "") : std::move(name);
 }

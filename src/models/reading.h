@@ -144,7 +144,7 @@ void use_mixtures(MixtureConfig mixture, const std::vector<bool>& layers, ModelI
 // groups, shared experts, and dense layers first.
 void read_deepseek_like(Hyperparameters& h, ModelInfo& model);
 // Layers but for the first `dense`.
-std::vector<bool> layers_behind(std::int32_t dense, const ModelInfo& model);
+std::vector<bool> layers_after(std::int32_t dense, const ModelInfo& model);
 // Which layers have a mixture: "mlp_layer_types", or all behind the first `dense`.
 std::vector<bool> read_mlp_types(Hyperparameters& h, std::int32_t dense, const ModelInfo& model);
 // Layers of which every `step`-th has a mixture, but for those named.
@@ -185,8 +185,8 @@ void share_kv(Hyperparameters& h, std::int32_t count, DecoderConfig& decoder);
 
 // Names, changed from Llama's.
 void gemma2_names(WeightNames& names, bool gguf);
-void layer_input_names(WeightNames& names, bool gguf);  // Gemma 2's with inputs of layers
-void norms_behind_names(WeightNames& names, bool gguf);
+void layer_input_names(WeightNames& names, bool gguf);  // Gemma 2's with per-layer inputs
+void post_norm_names(WeightNames& names, bool gguf);
 void hunyuan_names(WeightNames& names, bool gguf);
 void glm_names(WeightNames& names, bool gguf);
 void lfm_names(WeightNames& names, bool gguf);

@@ -59,13 +59,13 @@ ResidualStreams ResidualStreams::load(const DecoderConfig& config, WeightLoader&
   return streams;
 }
 
-std::int64_t ResidualStreams::room(std::int64_t rows, std::int64_t chunk_rows) const {
+std::int64_t ResidualStreams::workspace_size(std::int64_t rows, std::int64_t chunk_rows) const {
   return padded(rows * others_width()) + padded(rows * hidden_) + padded(chunk_rows * hidden_) +
          padded(chunk_rows * streams_);
 }
 
-void ResidualStreams::place(const Buffer& room, std::int64_t rows, std::int64_t chunk_rows) {
-  others_ = room.with_stride(others_width());
+void ResidualStreams::place(const Buffer& workspace, std::int64_t rows, std::int64_t chunk_rows) {
+  others_ = workspace.with_stride(others_width());
   predicted_ = others_.at(0, padded(rows * others_width())).with_stride(hidden_);
   between_ = predicted_.at(0, padded(rows * hidden_));
   modes_ = between_.at(0, padded(chunk_rows * hidden_)).with_stride(streams_);

@@ -25,8 +25,8 @@ class ResidualStreams {
   static ResidualStreams load(const DecoderConfig& config, WeightLoader& loader);
 
   // Floats that it needs for batches of so many rows, in chunks of so many; place() gives them.
-  std::int64_t room(std::int64_t rows, std::int64_t chunk_rows) const;
-  void place(const Buffer& room, std::int64_t rows, std::int64_t chunk_rows);
+  std::int64_t workspace_size(std::int64_t rows, std::int64_t chunk_rows) const;
+  void place(const Buffer& workspace, std::int64_t rows, std::int64_t chunk_rows);
 
   // Each on rows [first, first + count) of a chunk; x is that of the first of them.
   void begin(const KernelContext& context, std::int64_t first, std::int64_t count, const Buffer& x);

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "base/assign_or_return.h"
 #include "kernels/rows.h"
 
 namespace pagoda {
@@ -73,13 +74,9 @@ Result<RopeTable> RopeTable::create(const KernelContext& context, const RopeConf
   table.amplitude_ = config.attention_factor;
   table.max_positions_ = max_positions;
   const auto width = static_cast<std::int64_t>(2 * table.frequencies_.size());
-  auto memory = PlacedMemory::reserve(context, max_positions * width, "rotations");
-  if (!memory) return memory.error();
-  table.memory_ = *std::move(memory);
+  PAGODA_ASSIGN_OR_RETURN(table.memory_, PlacedMemory::reserve(context, max_positions * width, "rotations"));
   if (!depends_on_length(config) || max_rows == 0) return table;
-  auto own = PlacedMemory::reserve(context, max_rows * width, "rotations");
-  if (!own) return own.error();
-  table.own_ = *std::move(own);
+  PAGODA_ASSIGN_OR_RETURN(table.own_, PlacedMemory::reserve(context, max_rows * width, "rotations"));
   return table;
 }
 

@@ -19,7 +19,7 @@ void each_mixture(DecoderConfig& decoder, const Change& change) {
     if (MixtureConfig* const mixture = layer.mixture()) change(*mixture);
 }
 
-// Both halves see the same.
+// Attention and feed-forward have the same input.
 inline void set_parallel(DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) layer.parallel = true;
 }
@@ -32,7 +32,7 @@ inline void scale_embedding(DecoderConfig& decoder) {
   decoder.scale_as_embedding = true;
 }
 
-// Norms of layers and behind the last of them.
+// Norms of layers and the final one.
 template <class Change>
 void each_norm(DecoderConfig& decoder, const Change& change) {
   for (LayerConfig& layer : decoder.layers) change(layer.norm);
@@ -55,12 +55,12 @@ inline void norm_embedding(DecoderConfig& decoder) {  // instead of a final norm
 inline void place_norms(DecoderConfig& decoder, const NormPlaces& places) {
   for (LayerConfig& layer : decoder.layers) layer.mixer_norms = layer.feed_forward_norms = places;
 }
-// Behind each half, too; or there alone.
+// After each sublayer, too; or only there.
 inline void norm_branches(DecoderConfig& decoder) { place_norms(decoder, {.branch = true}); }
 inline void norm_branches_alone(DecoderConfig& decoder) {
   place_norms(decoder, {.input = false, .branch = true});
 }
-// BERT norms the sum behind each half, alone.
+// BERT norms the sum after each sublayer, and nothing else.
 inline void norm_sums(DecoderConfig& decoder) { place_norms(decoder, {.input = false, .sum = true}); }
 
 inline void norm_queries_and_keys(DecoderConfig& decoder, QueryKeyNorm norm) {
@@ -73,7 +73,7 @@ inline void norm_each_head(DecoderConfig& decoder) {
 inline void norm_heads_together(DecoderConfig& decoder) {
   norm_queries_and_keys(decoder, QueryKeyNorm::whole);
 }
-inline void norm_heads_behind_rotation(DecoderConfig& decoder) {
+inline void norm_heads_after_rope(DecoderConfig& decoder) {
   norm_heads(decoder);
   each_attention(decoder, [](AttentionConfig& attention) { attention.norm_after_rope = true; });
 }

@@ -14,29 +14,31 @@ class ShortConv final : public Mixer {
  public:
   ShortConv(const ShortConvConfig& config, const LayerPlace& place);
 
-  std::int64_t entered_width() const override { return 3 * channels_; }
+  std::int64_t projected_width() const override { return 3 * channels_; }
   std::int64_t mixed_width() const override { return channels_; }
-  Products entering() override { return {&in_}; }
-  Products leaving() override { return {&out_}; }
+  Products input_products() override { return {&in_}; }
+  Products output_products() override { return {&out_}; }
 
-  void enter(const Workspace& room, const DecoderBatch&, Rows rows, const LinearInput& input) override {
-    linear(*room.context, in_, input, rows.count, room.entered.with_stride(entered_width()).at(rows.first));
+  void project_in(const Workspace& workspace, const DecoderBatch&, Rows rows,
+                  const LinearInput& input) override {
+    linear(*workspace.context, in_, input, rows.count,
+           workspace.projected.with_stride(projected_width()).at(rows.first));
   }
-  void mix(const Workspace& room, const DecoderBatch& batch) override {
-    const Buffer entered = room.entered.with_stride(entered_width());
-    causal_conv(*room.context, {.num_channels = channels_,
-                                .num_taps = num_taps_,
-                                .weight = weight_.data(),
-                                .bias = bias_.data(),
-                                .input = entered.at(0, 2 * channels_),
-                                .gate = entered,
-                                .output_gate = entered.at(0, channels_),
-                                .output = room.mixed.with_stride(channels_),
-                                .states = batch.states_of(layer_)});
+  void mix(const Workspace& workspace, const DecoderBatch& batch) override {
+    const Buffer projected = workspace.projected.with_stride(projected_width());
+    causal_conv(*workspace.context, {.num_channels = channels_,
+                                     .num_taps = num_taps_,
+                                     .weight = weight_.data(),
+                                     .bias = bias_.data(),
+                                     .input = projected.at(0, 2 * channels_),
+                                     .gate = projected,
+                                     .output_gate = projected.at(0, channels_),
+                                     .output = workspace.mixed.with_stride(channels_),
+                                     .states = batch.states_of(layer_)});
   }
-  Status leave(const Workspace& room, Rows rows, bool accumulate, const Buffer& y) override {
-    const Buffer mixed = room.mixed.with_stride(channels_).at(rows.first);
-    return room.ranks->last_product(*room.context, out_, {}, mixed, rows.count, accumulate, y);
+  Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
+    const Buffer mixed = workspace.mixed.with_stride(channels_).at(rows.first);
+    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed, rows.count, accumulate, y);
   }
 
  private:

@@ -37,23 +37,23 @@ class SparseFeedForward final : public FeedForward {
   }
 
   std::int64_t inner_width() const override { return padded(features_) + own_.count; }
-  Products entering() override { return {&gate_, &up_}; }
-  Products leaving() override { return {&out_}; }
+  Products input_products() override { return {&gate_, &up_}; }
+  Products output_products() override { return {&out_}; }
 
-  Status forward(const Workspace& room, const LinearInput& input, std::int64_t count, bool accumulate,
+  Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
-    const KernelContext& context = *room.context;
-    const Buffer gates = room.inner.with_stride(own_.count);  // for each rank [count, its features]
-    const Buffer up = room.inner.at(0, room.chunk_rows * padded(features_)).with_stride(own_.count);
-    linear(context, gate_, input, count, room.inner.at(0, count * own_.first).with_stride(own_.count));
+    const KernelContext& context = *workspace.context;
+    const Buffer gates = workspace.inner.with_stride(own_.count);  // for each rank [count, its features]
+    const Buffer up = workspace.inner.at(0, workspace.chunk_rows * padded(features_)).with_stride(own_.count);
+    linear(context, gate_, input, count, workspace.inner.at(0, count * own_.first).with_stride(own_.count));
     linear(context, up_, input, count, up);
-    if (room.ranks->split()) {
+    if (workspace.ranks->split()) {
       sizes_.clear();
       for (const Range& part : columns_) sizes_.push_back(static_cast<std::size_t>(count * part.count));
-      PAGODA_RETURN_IF_ERROR(room.ranks->gather(sizes_, gates));
+      PAGODA_RETURN_IF_ERROR(workspace.ranks->gather(sizes_, gates));
     }
     sparse_gate(context, {.deviations = deviations_, .widths = widths_, .own = own_part_}, count, gates, up);
-    return room.ranks->last_product(context, out_, columns_, up, count, accumulate, y);
+    return workspace.ranks->last_product(context, out_, columns_, up, count, accumulate, y);
   }
 
  private:

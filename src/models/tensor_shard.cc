@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -81,11 +82,10 @@ struct Cut {
 Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
   if ((config.query_key_norm == QueryKeyNorm::whole || config.inner_norm) && cut.size > 1)
     return unimplemented("norms over all heads together cannot be split over ranks");
-  const auto heads = split_heads(config, block, cut.size);
-  if (!heads) return heads.error();
-  const Heads& own = (*heads)[static_cast<std::size_t>(cut.rank)];
+  PAGODA_ASSIGN_OR_RETURN(const auto heads, split_heads(config, block, cut.size));
+  const Heads& own = heads[static_cast<std::size_t>(cut.rank)];
   HeadShard shard = {.query = own.query, .kv = own.kv, .ranks = {}};
-  for (const Heads& part : *heads) shard.ranks.push_back(part.query);
+  for (const Heads& part : heads) shard.ranks.push_back(part.query);
   return shard;
 }
 
@@ -135,9 +135,8 @@ Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block,
   if constexpr (std::is_same_v<FeedForward, DenseFeedForwardConfig>)
     if (config.inner_norm && cut.size > 1)
       return unimplemented("norms over all features of a feed-forward cannot be split over ranks");
-  auto inner = split_intermediate(config.intermediate_size, block, cut.size);
-  if (!inner) return inner.error();
-  return FeedForwardShard{.inner = shard_of(*std::move(inner), cut), .experts = {}, .of_expert = {}};
+  PAGODA_ASSIGN_OR_RETURN(auto inner, split_intermediate(config.intermediate_size, block, cut.size));
+  return FeedForwardShard{.inner = shard_of(std::move(inner), cut), .experts = {}, .of_expert = {}};
 }
 
 Result<std::vector<Range>> split_experts(std::int32_t experts, std::int32_t size) {
@@ -150,30 +149,26 @@ Result<FeedForwardShard> shard_of(const MixtureConfig& config, std::int64_t bloc
   FeedForwardShard shard;
   const std::int64_t inner = config.expert.intermediate_size;
   if (cut.mixtures == MixtureCut::features) {
-    auto features = split_intermediate(inner, block, cut.size);
-    if (!features) return features.error();
-    shard.of_expert = shard_of(*std::move(features), cut);
+    PAGODA_ASSIGN_OR_RETURN(auto features, split_intermediate(inner, block, cut.size));
+    shard.of_expert = shard_of(std::move(features), cut);
     shard.experts.own = {0, config.routing.num_experts};
   } else {
-    auto experts = split_experts(config.routing.num_experts, cut.size);
-    if (!experts) return experts.error();
-    shard.experts = shard_of(*std::move(experts), cut);
+    PAGODA_ASSIGN_OR_RETURN(auto experts, split_experts(config.routing.num_experts, cut.size));
+    shard.experts = shard_of(std::move(experts), cut);
     shard.of_expert.own = {0, inner};
   }
   if (config.shared_intermediate_size == 0) return shard;
-  auto shared = shard_of(DenseFeedForwardConfig{config.shared_intermediate_size}, block, cut);
-  if (!shared) return shared.error();
-  shard.inner = std::move(shared->inner);
+  PAGODA_ASSIGN_OR_RETURN(auto shared,
+                          shard_of(DenseFeedForwardConfig{config.shared_intermediate_size}, block, cut));
+  shard.inner = std::move(shared.inner);
   return shard;
 }
 
 Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::int64_t block,
                                   const Cut& cut) {
-  auto shard = shard_of(config.mixture, block, cut);
-  if (!shard) return shard.error();
-  auto dense = shard_of(config.dense, block, cut);
-  if (!dense) return dense.error();
-  shard->inner = std::move(dense->inner);
+  PAGODA_ASSIGN_OR_RETURN(auto shard, shard_of(config.mixture, block, cut));
+  PAGODA_ASSIGN_OR_RETURN(auto dense, shard_of(config.dense, block, cut));
+  shard.inner = std::move(dense.inner);
   return shard;
 }
 

@@ -25,7 +25,7 @@ struct Range {
 };
 
 enum class ExchangeKind : std::uint8_t {
-  gather,  // matrices that end a half are cut by rows: the bits of one process
+  gather,  // matrices that end a sublayer are cut by rows: the bits of one process
   sum,     // by columns: products are summed over the ranks
 };
 
@@ -52,7 +52,7 @@ struct FeedForwardShard {
 struct LayerShard {
   HeadShard heads;
   FeatureShard inner, experts, of_expert;
-  Range hidden;                     // rows of the matrices that end its halves, where those are cut by rows
+  Range hidden;  // rows of the matrices that end its sublayers, where those are cut by rows
   std::vector<Range> hidden_ranks;  // by rank
   ExchangeKind exchange = ExchangeKind::gather;
 };

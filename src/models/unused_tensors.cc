@@ -28,7 +28,7 @@ bool has_any(std::string_view name, std::span<const std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
-// The number behind "layers." or "blk.", or -1.
+// The number after "layers." or "blk.", or -1.
 std::int32_t layer_of(std::string_view name) {
   for (const std::string_view before : {"layers.", "blk."}) {
     const std::size_t at = name.find(before);

@@ -79,7 +79,7 @@ Status check_powers(const TensorView& scales, Range rows, std::int64_t step) {
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const std::byte* const begin = scales.data + (rows.first + row * step) * per_row;
     if (std::find(begin, begin + per_row, std::byte{255}) != begin + per_row)
-      return corrupt_data(concat("has a scale that is no number, in row ", rows.first + row * step));
+      return corrupt_data(concat("has a scale that is not a number, in row ", rows.first + row * step));
   }
   return ok_status();
 }

@@ -109,7 +109,7 @@ class WeightLoader {
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // This rank's part of a matrix that ends a half of a layer: its rows, or columns `own` (ExchangeKind);
+  // This rank's part of a matrix that ends a sublayer: its rows, or columns `own` (ExchangeKind);
   // times `factor`.
   PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
                            const LayerShard& shard, float factor = 1);

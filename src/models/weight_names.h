@@ -14,7 +14,7 @@ inline std::string numbered(std::string name, std::int64_t number) {  // a name 
   return at == name.npos ? name : name.replace(at, 2, std::to_string(number));
 }
 
-// Names of a mixture's tensors, behind `layer`; as in WeightNames.
+// Names of a mixture's tensors, after `layer`; as in WeightNames.
 struct ExpertNames {
   std::string router = {};
   std::string correction = {};  // whole name
@@ -24,7 +24,7 @@ struct ExpertNames {
   std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
   std::string scales = {};   // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
   bool transposed = false;   // tensors of all are [experts, columns, rows]
-  bool interleaved = false;  // gate_up has a row of each by turns, else gate above up
+  bool interleaved = false;  // gate_up alternates rows of gate and up, else gate above up
   bool joined = false;       // tensors of all are matrices, [experts * rows, columns]
   bool down_transposed = false;
   // Whole names: of the weight of the router's own norm, and of what the experts' weights are scaled by.
@@ -43,7 +43,7 @@ struct ExpertPlaces {
 };
 std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places);
 
-// Names of what heads with a matrix as their state have, behind `layer`; as in WeightNames. A file has the
+// Names of the parts of linear attention, after `layer`; as in WeightNames. A file has the
 // products in one of the forms.
 struct LinearAttentionNames {
   std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
@@ -70,16 +70,16 @@ struct WeightNames {
   // Whole names of tensors of heads that give no logits: of what pools, or of how the model was trained.
   std::vector<std::string> of_other_heads = {};
   std::string layer = {};
-  // Norms of a half's input or, behind it, of the sum; and of the branch alone.
+  // Norms of a sublayer's input or of the sum after it; and of its output alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
   std::string query = {}, key = {}, value = {}, attention_output = {};
   std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
-  // Norms before the last matrix of a half.
+  // Norms before the last matrix of a sublayer.
   std::string attention_inner_norm = {}, mlp_inner_norm = {};
   std::string fused_qkv = {};    // instead of query, key, value
   bool qkv_by_group = false;     // each key-value head's rows stand together
   std::string sinks = {};        // whole name
-  std::string output_gate = {};  // "": each head's gates stand behind its queries, in one matrix
+  std::string output_gate = {};  // "": each head's gates follow its queries, in one matrix
   // Latent attention: makes queries out of the result of `query_a`, and the row that is kept; keys and values
   // of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.
   std::string query_a = {}, query_a_norm = {}, query_b = {}, kv_a = {}, kv_a_norm = {}, kv_b = {};
@@ -88,7 +88,7 @@ struct WeightNames {
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
-  std::string curve = {};                 // numbers of a learned activation
+  std::string curve = {};                 // parameters of a learned activation (xIELU)
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms
   // A mixture beside a dense feed-forward: norms of the mixture's input, and of each of the two results.

@@ -14,21 +14,21 @@ constexpr WeightName kWhole[] = {&WeightNames::token_embedding, &WeightNames::po
                                  &WeightNames::type_embedding,  &WeightNames::project_in,
                                  &WeightNames::project_out,     &WeightNames::head,
                                  &WeightNames::input_table,     &WeightNames::input_projection};
-// Parts of the two halves of a layer; and parts beside them.
-constexpr WeightName kHalves[] = {&WeightNames::query,
-                                  &WeightNames::key,
-                                  &WeightNames::value,
-                                  &WeightNames::fused_qkv,
-                                  &WeightNames::attention_output,
-                                  &WeightNames::output_gate,
-                                  &WeightNames::query_a,
-                                  &WeightNames::query_b,
-                                  &WeightNames::kv_a,
-                                  &WeightNames::kv_b,
-                                  &WeightNames::gate,
-                                  &WeightNames::up,
-                                  &WeightNames::fused_gate_up,
-                                  &WeightNames::down};
+// Parts of a layer's two sublayers, and the others.
+constexpr WeightName kSublayers[] = {&WeightNames::query,
+                                     &WeightNames::key,
+                                     &WeightNames::value,
+                                     &WeightNames::fused_qkv,
+                                     &WeightNames::attention_output,
+                                     &WeightNames::output_gate,
+                                     &WeightNames::query_a,
+                                     &WeightNames::query_b,
+                                     &WeightNames::kv_a,
+                                     &WeightNames::kv_b,
+                                     &WeightNames::gate,
+                                     &WeightNames::up,
+                                     &WeightNames::fused_gate_up,
+                                     &WeightNames::down};
 constexpr WeightName kBeside[] = {
     &WeightNames::key_b,           &WeightNames::value_b,        &WeightNames::conv_in,
     &WeightNames::conv_out,        &WeightNames::input_gate,     &WeightNames::input_output,
@@ -63,14 +63,14 @@ std::optional<ModulePart> find_part(const WeightNames& names, std::string_view m
       return is_all_of(module, own_names.*part, found.expert);
     });
   };
-  if (is_one_of(names, kHalves) || is_one_of(names, kBeside) || is_one_of(names.linear_attention, kLinear))
+  if (is_one_of(names, kSublayers) || is_one_of(names, kBeside) || is_one_of(names.linear_attention, kLinear))
     return found;
   for (const ExpertNames& form : names.experts)
     if (is_one_of(form, kExperts) || is_one_of(form, kRouters)) return found;
   return std::nullopt;
 }
 
-// The part's name behind the layer's, or whole. Of experts: in the first form that has it.
+// The part's name without the layer's, or whole. Experts: in the first form that has it.
 std::string name_of(const WeightNames& names, const ModulePart& part) {
   if (const auto* const name = std::get_if<LinearName>(&part.part)) return names.linear_attention.**name;
   const auto* const name = std::get_if<ExpertName>(&part.part);
@@ -82,11 +82,11 @@ std::string name_of(const WeightNames& names, const ModulePart& part) {
 
 }  // namespace
 
-bool is_of_half(const WeightPart& part) {
+bool is_sublayer_part(const WeightPart& part) {
   const auto is_in = [&](const auto& parts) {
     return std::ranges::any_of(parts, [&](const auto each) { return part == WeightPart(each); });
   };
-  return is_in(kHalves) || is_in(kExperts);
+  return is_in(kSublayers) || is_in(kExperts);
 }
 
 bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number) {

@@ -36,7 +36,7 @@ std::string module_of(const WeightNames& names, const ModulePart& part);
 std::optional<ModulePart> part_of(const WeightNames& names, std::string_view module);
 
 // Whether it is a matrix of attention or of a feed-forward, of an expert among them.
-bool is_of_half(const WeightPart& part);
+bool is_sublayer_part(const WeightPart& part);
 
 // Takes `pattern`, whose "{}" is a number, off the front of `text`. `number` keeps its value without one.
 bool take_front(std::string_view& text, std::string_view pattern, std::int32_t& number);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "tensor/memory.h"
 
@@ -64,12 +65,11 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
     if (of_.file != nullptr) of_.file->give_back(*piece);  // rows are looked up one by one
     return view;
   }
-  auto memory = Memory::reserve(bytes);
-  if (!memory) return memory.error();
-  copy(memory->data());
-  view.data = memory->data();
+  PAGODA_ASSIGN_OR_RETURN(auto memory, Memory::reserve(bytes));
+  copy(memory.data());
+  view.data = memory.data();
   pieces_.push_back({recipe, "", {view.data, bytes}});
-  const auto kept = std::make_shared<const Memory>(*std::move(memory));
+  const auto kept = std::make_shared<const Memory>(std::move(memory));
   if (of_.sharing != nullptr) {
     of_.sharing->pieces[recipe] = {.description = "", .bytes = {view.data, bytes}};
     of_.sharing->owners.push_back(kept);

@@ -20,22 +20,23 @@ constexpr const char* kIntroduction =
     R"(<!-- made by `pagoda man --markdown models`; change the row in the family's file in src/models/families/ instead -->
 # Models
 
-A model is a GGUF file or a Hugging Face folder (config.json, safetensors). What a file asks for and Pagoda does not
-understand is refused by name; nothing is guessed. `pagoda inspect MODEL` says whether a file can be run, of which
-family it is, whether it has all tensors, what it takes of memory and, as an estimate, how fast it can be on this machine.
-How to get one, notes on families, adding a family: [model-notes.md](model-notes.md). Of models that also see or hear the
-language model is run, of those listed and of any other whose config.json has one of these families inside.
+A model is a GGUF file or a Hugging Face folder (config.json, safetensors). An option that Pagoda does not support is
+refused by name; nothing is guessed. `pagoda inspect MODEL` prints the family, whether the file can run and has all its
+tensors, the memory it needs and, as an estimate, its speed on this machine. Of models with vision or audio the language
+model runs: those listed below, and any whose config.json contains one of these families. [model-notes.md](model-notes.md)
+describes how to get a model, and has notes on families.
 
-"transformers" means a small random model whose log-probabilities transformers computed, equal to 1e-3 in float32. A
-second reference, in numpy (`tests/fixtures/make_tiny_models.py`), stands behind the older ones of the models that are
-committed. Those of `tests/fixtures/make_families.py` have no weights: these follow from the tensors' names. They are
-compared as safetensors and, where a GGUF name is given, through a file whose header the gguf package wrote, after what
-converters do to the tensors.
+Columns:
 
-Memory is that of keys and values (of latent attention: of its rows) of 1024 tokens in bfloat16, of the size named (int8
-takes a little more than half, float32 twice as much), and what windows at most and states always take of each sequence,
-however long; states are float32, with what fills their pages. Weights: F32, F16, BF16,
-[every block type of GGUF](#types-of-gguf), and [quantised folders](quantized-folders.md).
+* **Checked against.** "transformers" is a small random model whose log-probabilities equal those of transformers to 1e-3 in
+  float32. Older ones also have a reference in numpy (`tests/fixtures/make_tiny_models.py`). The models of
+  `tests/fixtures/make_families.py` derive their weights from the tensors' names; they are compared as safetensors and, where
+  a GGUF name is given, as a GGUF file with a header written by the gguf package and the converter's transformations.
+* **Memory** is that of the K/V of 1,024 tokens in bfloat16 for the named size (of latent attention: of its rows). int8 takes a
+  little more than half, float32 twice as much. Windows and states are the most that a sequence takes, however long; states
+  are float32, with padding to their pages.
+
+Weights: F32, F16, BF16, [every block type of GGUF](#types-of-gguf), and [quantised folders](quantized-folders.md).
 
 | family | config.json | GGUF | differs from Llama by | checked against | memory |
 |---|---|---|---|---|---|
@@ -44,7 +45,8 @@ however long; states are float32, with what fills their pages. Weights: F32, F16
 constexpr const char* kVectors = R"(
 ## Models that make vectors
 
-By themselves, or with `--runner pooling` ([vectors.md](vectors.md)); each within 1e-4 of transformers in float32.
+These make vectors by themselves, decoders with `--runner pooling` ([vectors.md](vectors.md)). Each is within 1e-4 of
+transformers in float32.
 
 | family | config.json | GGUF | what it is | checked against |
 |---|---|---|---|---|
@@ -61,9 +63,9 @@ constexpr const char* kAllDecoders =
 constexpr const char* kTypes = R"(
 ## Types of GGUF
 
-Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is how many bits a
-weight takes in memory for 8-bit products, scales included (`--dtype auto`), and "panel : file" is that over the file's bits.
-`bfloat16` takes 16 bits, `float32` 32. NVFP4 weights that have a factor in a tensor of its own (`.scale`) are kept in bfloat16.
+Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is the number of bits that
+a weight takes in memory for 8-bit products, scales included (`--dtype auto`); "panel : file" is its ratio to the file's.
+`bfloat16` takes 16 bits, `float32` 32. NVFP4 weights with a factor in a separate tensor (`.scale`) are kept in bfloat16.
 
 | type | bits a weight in the file | kept in | panel : file |
 |---|---|---|---|
@@ -160,7 +162,7 @@ std::string models_page() {
     table += row.vectors ? "\n" : concat(" ", memory(*family), " |\n");
   }
   std::string wrappers =
-      "\n## Wrappers\n\nModels that also see or hear, of which the language model is run:\n\n";
+      "\n## Wrappers\n\nModels with vision or audio, of which the language model runs:\n\n";
   for (const Family* family : families_by_name()) {
     std::string names;
     for (const FamilyWrapper& each : family->wrappers) add(names, each.class_name);

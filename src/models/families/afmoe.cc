@@ -1,6 +1,6 @@
-// AFMoE (Arcee's Trinity): a scaled embedding, norms on both sides of each half, of every query and key head,
-// windows, which alone rotate, mixtures behind dense layers, and what is attended scaled by the sigmoid of a
-// matrix of its own.
+// AFMoE (Arcee's Trinity): a scaled embedding, norms before and after each sublayer, of every query and key
+// head, windows, RoPE in window layers only, mixtures after dense layers, and what is attended scaled by
+// the sigmoid of a matrix of its own.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   mixture.routing.score = RouterScore::sigmoid;
   mixture.routing.renormalize = true;
   mixture.routing.scale = h.number("route_scale", 1);
-  use_mixtures(mixture, layers_behind(h.integer("num_dense_layers", 1), model), model);
+  use_mixtures(mixture, layers_after(h.integer("num_dense_layers", 1), model), model);
   // As the first files of the family have it beside what they mean.
   h.only("score_func", "sigmoid");
   h.only("route_norm", true);
@@ -69,10 +69,11 @@ PAGODA_FAMILY(afmoe) = {
     .folder_experts = ExpertPlaces{.shared = "shared_experts",
                                    .router = "mlp.router.gate",
                                    .correction = "mlp.expert_bias"},
-    .row = {.name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
-            .differs = "scaled embedding, norms on both sides of each half, gates of what is attended, "
-                       "windows, which alone rotate, sigmoid routing with a correction behind dense layers",
-            .size = "Mini",
-            .config = R"({"model_type":"afmoe","num_key_value_heads":4})"}};
+    .row = {
+        .name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
+        .differs = "scaled embedding, norms before and after each sublayer, gated attention output, windows, "
+                   "RoPE in window layers only, sigmoid routing with a correction after dense layers",
+        .size = "Mini",
+        .config = R"({"model_type":"afmoe","num_key_value_heads":4})"}};
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 // Ling and Ring 2 (bailing_moe): Llama with query, key and value in one matrix, norms of every query and key
-// head, heads of which a part rotates, and mixtures behind dense layers.
+// head, heads of which a part rotates, and mixtures after dense layers.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -39,7 +39,7 @@ PAGODA_FAMILY(bailing_moe2) = {
     .names = names,
     .folder_experts = ExpertPlaces{.shared = "shared_experts", .correction = "mlp.gate.expert_bias"},
     .row = {.name = "Ling, Ring 2: mini 16B-A1.4B",
-            .differs = "query, key and value in one matrix, half of each head rotates, norms of queries and "
+            .differs = "query, key and value in one matrix, RoPE on half of each head, norms of queries and "
                        "keys, GLM 4.5's routing",
             .checked = "transformers' GLM 4.5 on the same numbers",
             .size = "mini"}};

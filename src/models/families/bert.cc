@@ -1,4 +1,4 @@
-// BERT: learned positions, a norm of the embedding and behind each half, biases everywhere.
+// BERT: learned positions, a norm of the embedding and after each sublayer, biases everywhere.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -15,7 +15,7 @@ PAGODA_FAMILY(bert) = {
     .shape = bert_shape,
     .names = bert_names,
     .row = {.name = "BERT: bge, MiniLM, mxbai, arctic-embed, ms-marco cross-encoders",
-            .differs = "learned positions, token types, norms behind each half",
+            .differs = "learned positions, token types, norms after each sublayer",
             .checked = "transformers: first, mean, last; Dense modules; pairs through a head",
             .vectors = true}};
 

@@ -1,4 +1,4 @@
-// BitNet b1.58: Llama with a norm before the last matrix of each half. That its weights are ternary, the
+// BitNet b1.58: Llama with a norm before the last matrix of each sublayer. That its weights are ternary, the
 // folder's quantization_config says. Source: arXiv 2402.17764, transformers' modeling_bitnet.
 #include "models/reading.h"
 
@@ -26,7 +26,7 @@ PAGODA_FAMILY(bitnet) = {
     .shape = shape,
     .names = names,
     .row = {.name = "BitNet b1.58 2B-4T",
-            .differs = "a norm before the last matrix of each half, squared ReLU; one rank only",
+            .differs = "a norm before the last matrix of each sublayer, squared ReLU; one rank only",
             .size = "2B"}};
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// Command R, R+ (Cohere): layer norms without biases, one for both halves, which see the same; adjacent
+// Command R, R+ (Cohere): layer norms without biases, one for parallel attention and feed-forward; adjacent
 // pairs; scaled logits. R+ has norms of every query and key head.
 #include "models/reading.h"
 
@@ -24,7 +24,8 @@ PAGODA_FAMILY(cohere) = {
     .shape = layer_norms,
     .row = {
         .name = "Command R, R+",
-        .differs = "layer norms, both halves see the same, adjacent pairs; R+: a norm of every head's own",
+        .differs =
+            "layer norms, parallel attention and feed-forward, RoPE on adjacent pairs; R+: a norm per head",
         .size = "R 35B"}};
 
 }  // namespace pagoda

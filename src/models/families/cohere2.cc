@@ -25,7 +25,8 @@ PAGODA_FAMILY(cohere2) = {
     .ggufs = {{"cohere2", {.layer_norm = true, .interleaved_rows = true, .parallel = true}, read}},
     .shape = layer_norms,
     .row = {.name = "Command R7B, A, Aya",
-            .differs = "layer norms, both halves see the same, adjacent pairs, windows, which alone rotate",
+            .differs = "layer norms, parallel attention and feed-forward, RoPE on adjacent pairs, windows, "
+                       "RoPE in window layers only",
             .size = "R7B",
             .config = R"({"model_type":"cohere2","hidden_size":4096,"num_hidden_layers":32,
                           "num_attention_heads":32,"num_key_value_heads":8,

@@ -1,4 +1,4 @@
-// Command A+ and North Mini Code (Cohere): Command R7B with mixtures behind dense layers, and in some models
+// Command A+ and North Mini Code (Cohere): Command R7B with mixtures after dense layers, and in some models
 // RMS norms.
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 namespace pagoda {
 namespace {
 
-// Mixtures behind dense layers, which may have another pattern of windows; dense ones that all see everything
-// rotate all the same. What shared experts give is averaged with the others, or added.
+// Mixtures after dense layers, which may have another pattern of windows; dense ones that all have full
+// attention rotate all the same. What shared experts give is averaged with the others, or added.
 void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
   if (h.find("rms_norm_eps") == nullptr)
@@ -79,12 +79,11 @@ PAGODA_FAMILY(cohere2_moe) = {
                 .experts = {.known = true, .score = RouterScore::sigmoid, .renormalize = false}},
                read_gguf}},
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
-    .row = {
-        .name = "Command A+, North Mini Code 30B-A3B",
-        .differs = "Command R7B with mixtures behind dense layers, whose shared expert is averaged with the "
-                   "others; layer or RMS norms",
-        .size = "30B-A3B",
-        .config = R"({"model_type":"cohere2_moe","hidden_size":2048,"num_hidden_layers":49,
+    .row = {.name = "Command A+, North Mini Code 30B-A3B",
+            .differs = "Command R7B with mixtures after dense layers, whose shared expert is averaged with "
+                       "the others; layer or RMS norms",
+            .size = "30B-A3B",
+            .config = R"({"model_type":"cohere2_moe","hidden_size":2048,"num_hidden_layers":49,
                       "num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":1024,
                       "num_experts":128})"}};
 

@@ -17,18 +17,18 @@ void shape_layer(std::int32_t kv_heads, std::int32_t inner, LayerConfig& layer) 
   if (inner == 0) layer.feed_forward = NoFeedForwardConfig{};
 }
 
-// A half of a layer in "block_configs"; null: the layer does without.
-const json::object* half_of(Hyperparameters& h, const json::value& block, std::string_view name) {
+// A sublayer in "block_configs"; null: the layer has none.
+const json::object* sublayer_of(Hyperparameters& h, const json::value& block, std::string_view name) {
   const json::object* const whole = block.if_object();
-  const json::value* const half = whole != nullptr ? whole->if_contains(name) : nullptr;
-  if (half == nullptr || !half->is_object()) {
+  const json::value* const sublayer = whole != nullptr ? whole->if_contains(name) : nullptr;
+  if (sublayer == nullptr || !sublayer->is_object()) {
     h.fail("block_configs", "an object with attention and ffn for each layer");
     return nullptr;
   }
-  const Hyperparameters options(half->get_object(), h.shared_status());
-  Hyperparameters(half->get_object(), h.shared_status()).only("replace_with_linear", false);
+  const Hyperparameters options(sublayer->get_object(), h.shared_status());
+  Hyperparameters(sublayer->get_object(), h.shared_status()).only("replace_with_linear", false);
   const json::value* const left_out = options.find("no_op");
-  return left_out != nullptr && *left_out == true ? nullptr : &half->get_object();
+  return left_out != nullptr && *left_out == true ? nullptr : &sublayer->get_object();
 }
 
 void read_blocks_of(Hyperparameters& h, const json::array& blocks, ModelInfo& model) {
@@ -36,14 +36,14 @@ void read_blocks_of(Hyperparameters& h, const json::array& blocks, ModelInfo& mo
   const std::int32_t heads = decoder.layers.front().attention()->num_heads;
   for (std::size_t index = 0; index < blocks.size() && h.status().ok(); ++index) {
     std::int32_t kv_heads = 0, inner = 0;
-    if (const json::object* const half = half_of(h, blocks[index], "attention")) {
-      Hyperparameters options(*half, h.shared_status());
+    if (const json::object* const sublayer = sublayer_of(h, blocks[index], "attention")) {
+      Hyperparameters options(*sublayer, h.shared_status());
       for (const std::string_view option : {"sparsify", "num_sink_tokens", "window_length"})
         options.only(option, nullptr);
       kv_heads = divide(heads, options.integer("n_heads_in_group"));
     }
-    if (const json::object* const half = half_of(h, blocks[index], "ffn")) {
-      Hyperparameters options(*half, h.shared_status());
+    if (const json::object* const sublayer = sublayer_of(h, blocks[index], "ffn")) {
+      Hyperparameters options(*sublayer, h.shared_status());
       options.only("sparsify", nullptr);
       const double width = 2.0 * options.number("ffn_mult") * decoder.hidden_size / 3;
       inner = static_cast<std::int32_t>(std::clamp(width, 0.0, double{1 << 28}) + 255) / 256 * 256;
@@ -78,13 +78,12 @@ PAGODA_FAMILY(deci) = {
                      "bos_token_id":128000,"eos_token_id":128001})",
                  read}},
     .ggufs = {{"deci", {.interleaved_rows = true}, read_gguf}},
-    .row = {
-        .name = "DeciLM: Llama-Nemotron Super 49B, Ultra 253B",
-        .differs = "layers with feed-forwards and key-value heads of their own, or without attention or a "
-                   "feed-forward. Not with matrices in their place (51B)",
-        .checked = "transformers' Llama with such layers",
-        .size = "each layer with attention",
-        .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,
+    .row = {.name = "DeciLM: Llama-Nemotron Super 49B, Ultra 253B",
+            .differs = "layers with feed-forwards and key-value heads of their own, or without attention or "
+                       "a feed-forward. Not with matrices in their place (51B)",
+            .checked = "transformers' Llama with such layers",
+            .size = "each layer with attention",
+            .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,
                       "block_configs":[{"attention":{"n_heads_in_group":8},"ffn":{"ffn_mult":5.25}}]})"}};
 
 }  // namespace pagoda

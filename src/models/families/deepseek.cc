@@ -1,5 +1,5 @@
 // DeepSeek-V2, V3 and those built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, mixtures
-// behind dense layers.
+// after dense layers.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -64,7 +64,7 @@ PAGODA_FAMILY(deepseek) = {
     .ggufs = {{"deepseek2", {}, read_gguf_deepseek, Reads::all}},
     .names = latent_names,
     .row = {.name = "DeepSeek V2, V2-Lite, Coder-V2, V3, R1, Moonlight, Kimi K2, text of K2.5, GLM-4.7-Flash",
-            .differs = "latent attention; mixtures behind dense layers, shared experts, routing by softmax, "
+            .differs = "latent attention; mixtures after dense layers, shared experts, routing by softmax, "
                        "in groups or not; V3 and later: GLM 4.5's routing",
             .size = "V2-Lite",
             .config = R"({"model_type":"deepseek_v2","hidden_size":2048,"num_hidden_layers":27,

@@ -1,5 +1,5 @@
-// DeepSeek-MoE 16B, the first DeepSeek with mixtures: Llama with mixtures behind a dense layer and experts
-// for all tokens.
+// DeepSeek-MoE 16B, the first DeepSeek with mixtures: Llama with mixtures after a dense layer and experts for
+// all tokens.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -22,7 +22,7 @@ PAGODA_FAMILY(deepseek_moe) = {
     .ggufs = {{"deepseek", {.interleaved_rows = true, .experts = {.known = true, .renormalize = false}}}},
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "DeepSeek-MoE 16B",
-            .differs = "mixtures behind a dense layer, shared experts",
+            .differs = "mixtures after a dense layer, shared experts",
             .checked = "transformers' Qwen 2 MoE on the same numbers",
             .size = "16B",
             .config = R"({"model_type":"deepseek","hidden_size":2048,"num_hidden_layers":28,

@@ -1,4 +1,4 @@
-// dots.llm1: Qwen3 with mixtures behind dense layers, and shared experts.
+// dots.llm1: Qwen3 with mixtures after dense layers, and shared experts.
 #include "models/reading.h"
 
 namespace pagoda {

@@ -1,4 +1,4 @@
-// ERNIE 4.5 with mixtures, behind a dense layer.
+// ERNIE 4.5 with mixtures, after a dense layer.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -33,7 +33,7 @@ PAGODA_FAMILY(ernie4_5_moe) = {
     .folder_experts = ExpertPlaces{.shared = "shared_experts",
                                    .correction = "mlp.moe_statics.e_score_correction_bias"},
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
-            .differs = "mixtures behind dense layers, adjacent pairs rotate",
+            .differs = "mixtures after dense layers, RoPE on adjacent pairs",
             .size = "21B-A3B"}};
 
 }  // namespace pagoda

@@ -37,7 +37,7 @@ PAGODA_FAMILY(exaone) = {
           names.down = "mlp.c_proj";
         },
     .row = {.name = "EXAONE 3, 3.5: 2.4B, 7.8B, 32B",
-            .differs = "other names",
+            .differs = "other tensor names",
             .checked = "transformers' Llama on the same numbers",
             .size = "7.8B",
             .config = R"({"model_type":"exaone","hidden_size":4096,"num_key_value_heads":8})"}};

@@ -1,4 +1,4 @@
-// EXAONE 4: Llama with norms behind each half and of every query and key head; where some layers have
+// EXAONE 4: Llama with norms after each sublayer and of every query and key head; where some layers have
 // windows, the others do not rotate.
 #include "models/reading.h"
 
@@ -39,9 +39,9 @@ PAGODA_FAMILY(exaone4) = {
     .wrappers = {{"Exaone4_5_ForConditionalGeneration", "exaone4_5", "exaone4"}},
     .ggufs = {{"exaone4", {}, read_gguf_rotating_windows}},
     .shape = shape,
-    .names = norms_behind_names,
+    .names = post_norm_names,
     .row = {.name = "EXAONE 4: 1.2B, 32B",
-            .differs = "norms behind each half, windows, which alone rotate",
+            .differs = "norms after each sublayer, windows, RoPE in window layers only",
             .size = "32B",
             .config = R"({"model_type":"exaone4","hidden_size":5120,"num_hidden_layers":64,
                           "num_attention_heads":40,"num_key_value_heads":8,

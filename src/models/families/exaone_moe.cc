@@ -1,4 +1,4 @@
-// K-EXAONE: Qwen 3 with windows, which alone rotate, and mixtures behind dense layers, chosen as
+// K-EXAONE: Qwen 3 with windows, RoPE in window layers only, and mixtures after dense layers, chosen as
 // DeepSeek-V3's.
 #include "models/reading.h"
 
@@ -29,8 +29,8 @@ PAGODA_FAMILY(exaone_moe) = {
     .shape = norm_heads,
     .folder_experts = ExpertPlaces{.shared = "shared_experts", .correction = "mlp.e_score_correction_bias"},
     .row = {.name = "K-EXAONE 236B-A23B",
-            .differs = "norms of queries and keys, windows, which alone rotate, sigmoid routing with a "
-                       "correction behind dense layers",
+            .differs = "norms of queries and keys, windows, RoPE in window layers only, sigmoid routing "
+                       "with a correction after dense layers",
             .size = "236B",
             .config = R"({"model_type":"exaone_moe","hidden_size":6144,"num_hidden_layers":48,"head_dim":128,
                           "num_attention_heads":64,"num_key_value_heads":8,"num_experts":128,

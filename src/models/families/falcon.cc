@@ -1,5 +1,5 @@
-// Falcon: layer norms, plain MLPs of GELU, few key-value heads, halves that see the same, through one norm or
-// a norm each.
+// Falcon: layer norms, plain MLPs of GELU, few key-value heads, parallel attention and feed-forward, through
+// one norm or a norm each.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -48,8 +48,9 @@ PAGODA_FAMILY(falcon) = {
     .ggufs = {{"falcon", {.activation = "gelu", .layer_norm = true, .parallel = true}, read_gguf}},
     .shape = plain_layer_norm_shape,
     .names = falcon_names,
-    .row = {.name = "Falcon: 7B, 40B, 180B",
-            .differs = "layer norms, both halves see the same, few key-value heads. Not RW (ALiBi)",
-            .size = "7B"}};
+    .row = {
+        .name = "Falcon: 7B, 40B, 180B",
+        .differs = "layer norms, parallel attention and feed-forward, few key-value heads. Not RW (ALiBi)",
+        .size = "7B"}};
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// Falcon-H1: Mamba-2 beside attention in every layer, and factors of every product.
+// Falcon-H1: Mamba-2 beside attention in every layer, and multipliers on every product.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -58,16 +58,16 @@ void falcon_names(WeightNames& names, bool gguf) {
   names.down = "feed_forward.down_proj";
 }
 
-// The gate is behind the norm, where there is one. Converters multiply the embedding and the head by factors
+// The gate follows the norm, if there is one. Converters multiply the embedding and the head by factors
 // that the file does not name, so that a head which is the embedding lacks lm_head_multiplier /
 // embedding_multiplier.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   if (!h.has_tensor("output.weight") && !h.written("logit_scale"))
-    h.fail(unimplemented(
-        "the file has no head (output.weight) and does not say how the embedding is scaled as one; give "
-        "config.json's lm_head_multiplier / embedding_multiplier as --override-kv "
-        "falcon-h1.logit_scale=float:FACTOR, which is 1 for models without multipliers"));
+    h.fail(
+        unimplemented("the file has no head (output.weight) and no scale for the tied embedding; give "
+                      "config.json's lm_head_multiplier / embedding_multiplier as --override-kv "
+                      "falcon-h1.logit_scale=float:FACTOR, which is 1 for models without multipliers"));
   LinearAttentionConfig states = read_state_heads(h);
   states.gate_first = false;
   if (!h.has_tensor("blk.0.ssm_norm.weight")) states.norm_groups = 0;
@@ -84,7 +84,7 @@ PAGODA_FAMILY(falcon_h1) = {
     .ggufs = {{"falcon-h1", {}, read_gguf}},
     .names = falcon_names,
     .row = {.name = "Falcon-H1: 0.5B to 34B",
-            .differs = "Mamba-2 beside attention in every layer, factors of every product; one rank only",
+            .differs = "Mamba-2 beside attention in every layer, multipliers on every product; one rank only",
             .size = "7B",
             .config = R"({"model_type":"falcon_h1","hidden_size":3072,"num_hidden_layers":44,
                           "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,

@@ -1,4 +1,4 @@
-// Gemma 2: Gemma 1 with norms on both sides of each half, soft caps, and a window in every second layer.
+// Gemma 2: Gemma 1 with norms before and after each sublayer, soft caps, and a window in every second layer.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -36,12 +36,11 @@ PAGODA_FAMILY(gemma2) = {
     .ggufs = {{"gemma2", {.activation = "gelu_new"}, read_gguf}},
     .shape = sandwich_gemma_shape,
     .names = gemma2_names,
-    .row = {
-        .name = "Gemma 2: 2B, 9B, 27B",
-        .differs =
-            "soft caps of scores and logits, norms on both sides of each half, windows in every second layer",
-        .size = "9B",
-        .config = R"({"model_type":"gemma2","num_hidden_layers":42,"num_attention_heads":16,
+    .row = {.name = "Gemma 2: 2B, 9B, 27B",
+            .differs = "soft caps of scores and logits, norms before and after each sublayer, windows in "
+                       "every second layer",
+            .size = "9B",
+            .config = R"({"model_type":"gemma2","num_hidden_layers":42,"num_attention_heads":16,
                       "num_key_value_heads":8})"}};
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// Gemma 3: Llama with norms on both sides of each half, normalised queries and keys, GELU, a scaled
+// Gemma 3: Llama with norms before and after each sublayer, normalised queries and keys, GELU, a scaled
 // embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
 #include "models/reading.h"
 
@@ -43,7 +43,7 @@ PAGODA_FAMILY(gemma3) = {
     .shape = gemma3_shape,
     .names = gemma2_names,
     .row = {.name = "Gemma 3: 270M to 27B (text)",
-            .differs = "norms on both sides of each half, two rotations, windows in five of six layers, "
+            .differs = "norms before and after each sublayer, two RoPE bases, windows in five of six layers, "
                        "scaled embedding",
             .checked = "transformers, the real 270M",
             .size = "4B",

@@ -1,5 +1,5 @@
-// Gemma 3n E2B, E4B: Gemma 4's inputs of layers and shared keys and values, with several residual streams
-// (AltUp), a low-rank way around each mixer (LAuReL), and few features a row in the first feed-forwards.
+// Gemma 3n E2B, E4B: Gemma 4's per-layer inputs and shared keys and values, with several residual streams
+// (AltUp), a low-rank residual around each mixer (LAuReL), and sparse first feed-forwards.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -143,9 +143,9 @@ PAGODA_FAMILY(gemma3n) = {
     .shape = shape,
     .names = names,
     .row = {.name = "Gemma 3n: E2B, E4B (text)",
-            .differs =
-                "four residual streams (AltUp), a low-rank way around attention (LAuReL), few features a "
-                "token in the first layers, inputs of layers, layers that read earlier ones' keys and values",
+            .differs = "four residual streams (AltUp), a low-rank residual around attention (LAuReL), sparse "
+                       "feed-forwards in the first layers, per-layer inputs, layers that reuse earlier "
+                       "layers' keys and values",
             .size = "E4B"}};
 
 }  // namespace pagoda

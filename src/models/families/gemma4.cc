@@ -1,4 +1,4 @@
-// Gemma 4: Gemma 3 with a head size for layers with a window and one for those that see everything,
+// Gemma 4: Gemma 3 with a head size for layers with a window and one for those that have full attention,
 // normalised values, scores without a scale, and a scale of each layer. E2B and E4B: inputs of each layer,
 // and layers that read the keys and values of earlier ones. 12B and 31B: keys that are values. 26B-A4B: a
 // mixture beside each dense feed-forward.
@@ -183,8 +183,8 @@ PAGODA_FAMILY(gemma4) = {
     .names = names,
     .row = {.name = "Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)",
             .differs =
-                "Gemma 3 with two head sizes, values that are normed and may be the keys, layers that read "
-                "earlier ones' keys and values, inputs of layers, a mixture beside each dense feed-forward",
+                "Gemma 3 with two head sizes, normed values that may be the keys, layers that reuse earlier "
+                "layers' keys and values, per-layer inputs, a mixture beside each dense feed-forward",
             .size = "26B-A4B",
             .config = R"({"model_type":"gemma4_text","num_hidden_layers":30,"num_attention_heads":16,
                           "num_key_value_heads":8,"attention_k_eq_v":true,"num_global_key_value_heads":2,

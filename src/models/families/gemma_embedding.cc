@@ -14,7 +14,7 @@ PAGODA_FAMILY(gemma_embedding) = {
     .shape = gemma3_shape,
     .names = gemma2_names,
     .row = {.name = "EmbeddingGemma",
-            .differs = "Gemma 3, windows to both sides, two matrices behind the mean",
+            .differs = "Gemma 3, bidirectional windows, two matrices after the mean",
             .checked = "transformers; its Dense modules: numpy",
             .vectors = true,
             .note = "Gemma3TextModel with `use_bidirectional_attention`"}};

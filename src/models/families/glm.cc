@@ -1,4 +1,4 @@
-// GLM-4 9B: Llama with biases, adjacent pairs in half of each head, gate and up in one matrix.
+// GLM-4 9B: Llama with biases, RoPE on adjacent pairs in half of each head, gate and up in one matrix.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -14,7 +14,7 @@ PAGODA_FAMILY(glm) = {
     .ggufs = {{"chatglm", {.interleaved_rows = true, .context_instead_of_width = 131072}}},
     .names = glm_names,
     .row = {.name = "GLM 4 9B",
-            .differs = "adjacent pairs in half of each head, fused gate and up",
+            .differs = "RoPE on adjacent pairs in half of each head, fused gate and up",
             .size = "9B"}};
 
 }  // namespace pagoda

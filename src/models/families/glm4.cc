@@ -1,4 +1,4 @@
-// GLM-4-0414: GLM-4 9B with norms on both sides of each half.
+// GLM-4-0414: GLM-4 9B with norms before and after each sublayer.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -36,7 +36,7 @@ PAGODA_FAMILY(glm4) = {
     .shape = norm_branches,
     .names = glm4_names,
     .row = {.name = "GLM 4-0414: 9B, 32B, text of 4.1V and 4.6V-Flash",
-            .differs = "GLM 4 9B with norms on both sides of each half",
+            .differs = "GLM 4 9B with norms before and after each sublayer",
             .size = "9B"}};
 
 }  // namespace pagoda

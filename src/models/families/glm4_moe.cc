@@ -1,4 +1,4 @@
-// GLM-4.5 and its successors: Llama with mixtures behind dense layers, heads of which a part rotates, and in
+// GLM-4.5 and its successors: Llama with mixtures after dense layers, heads of which a part rotates, and in
 // some models norms of every query and key head.
 #include "models/reading.h"
 
@@ -46,7 +46,7 @@ PAGODA_FAMILY(glm4_moe) = {
         },
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "GLM 4.5, 4.5-Air, 4.6, text of 4.5V",
-            .differs = "sigmoid routing with a correction and groups, partial rotation",
+            .differs = "sigmoid routing with a correction and groups, partial RoPE",
             .size = "4.5-Air",
             .config = R"({"model_type":"glm4_moe","head_dim":128})"}};
 

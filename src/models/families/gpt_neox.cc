@@ -1,4 +1,4 @@
-// GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, halves that see the same.
+// GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, parallel attention and feed-forward.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -35,10 +35,11 @@ PAGODA_FAMILY(gpt_neox) = {
     .ggufs = {{"gptneox", {.activation = "gelu", .layer_norm = true, .may_be_parallel = true}}},
     .shape = plain_layer_norm_shape,
     .names = neox_names,
-    .row = {.name = "GPT-NeoX, Pythia",
-            .differs = "layer norms, both halves see the same, biases, a quarter of each head rotates",
-            .size = "Pythia 6.9B",
-            .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
+    .row = {
+        .name = "GPT-NeoX, Pythia",
+        .differs = "layer norms, parallel attention and feed-forward, biases, RoPE on a quarter of each head",
+        .size = "Pythia 6.9B",
+        .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
                           "num_attention_heads":32})"}};
 
 }  // namespace pagoda

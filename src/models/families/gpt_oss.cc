@@ -1,5 +1,5 @@
 // gpt-oss: Llama with mixtures in every layer, a score without a value for each head, windows in every second
-// layer, biases everywhere, and a gated product whose factors are cut off. Source: arXiv 2508.10925.
+// layer, biases everywhere, and a gated product whose factors are clipped. Source: arXiv 2508.10925.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -69,8 +69,8 @@ PAGODA_FAMILY(gpt_oss) = {
     .shape = shape,
     .names = names,
     .row = {.name = "gpt-oss: 20B, 120B",
-            .differs = "mixtures with biases, gates and ups cut off at 7, a sink for "
-                       "each head, windows in every second layer, YaRN",
+            .differs = "mixtures with biases, gate and up clipped at 7, attention sinks, windows in every "
+                       "second layer, YaRN",
             .size = "20B",
             .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
             .note = "experts in MXFP4 or as values"}};

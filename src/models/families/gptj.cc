@@ -1,4 +1,5 @@
-// GPT-J: layer norms, plain MLPs of GELU, one norm for both halves, which see the same; adjacent pairs.
+// GPT-J: layer norms, plain MLPs of GELU, parallel attention and feed-forward with one norm; RoPE on adjacent
+// pairs.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -39,7 +40,7 @@ PAGODA_FAMILY(gptj) = {
     .shape = plain_layer_norm_shape,
     .names = gptj_names,
     .row = {.name = "GPT-J 6B",
-            .differs = "layer norms, both halves see the same, biases, adjacent pairs",
+            .differs = "layer norms, parallel attention and feed-forward, biases, RoPE on adjacent pairs",
             .size = "6B"}};
 
 }  // namespace pagoda

@@ -4,8 +4,8 @@
 namespace pagoda {
 namespace {
 
-// The first of four layers sees everything, the others have a window. Each may rotate by a base of its own,
-// or not at all: base 0.
+// The first of four layers has full attention, the others have a window. Each may rotate by a base of its
+// own, or not at all: base 0.
 void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   const std::vector<bool> windows =
@@ -22,7 +22,7 @@ void swa_names(WeightNames& names, bool gguf) {
   names.sinks = gguf ? "attn_sinks.weight" : "self_attn.sinks";
 }
 
-// The first of four layers sees everything. The file has no other base for windows.
+// The first of four layers has full attention. The file has no other base for windows.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   const bool written = h.written("attention.sliding_window_pattern");
@@ -44,7 +44,7 @@ PAGODA_FAMILY(granite_swa) = {
     .shape = shape,
     .names = swa_names,
     .row = {.name = "Granite SWA (swash) 2B",
-            .differs = "Granite with windows in three of four layers and a sink for each head",
+            .differs = "Granite with windows in three of four layers and attention sinks",
             .size = "2B"}};
 
 }  // namespace pagoda

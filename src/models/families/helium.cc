@@ -11,6 +11,6 @@ PAGODA_FAMILY(helium) = {.architecture = "helium",
                                           "rms_norm_eps":1e-8,"rope_theta":100000,"bos_token_id":1,
                                           "eos_token_id":2,"pad_token_id":3,"head_dim":128,
                                           "rope_interleave":true})"}},
-                         .row = {.name = "Helium 1 2B", .differs = "adjacent pairs", .size = "2B"}};
+                         .row = {.name = "Helium 1 2B", .differs = "RoPE on adjacent pairs", .size = "2B"}};
 
 }  // namespace pagoda

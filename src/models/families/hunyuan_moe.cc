@@ -22,11 +22,11 @@ PAGODA_FAMILY(hunyuan_moe) = {
                      "pad_token_id":0,"num_experts":1,"num_shared_expert":1})",
                  read_hunyuan_moe}},
     .ggufs = {{"hunyuan-moe", {.experts = {.known = true}}}},
-    .shape = norm_heads_behind_rotation,
+    .shape = norm_heads_after_rope,
     .names = hunyuan_names,
     .folder_experts = ExpertPlaces{.shared = "shared_mlp", .router = "mlp.gate.wg"},
     .row = {.name = "Hunyuan MoE: A13B",
-            .differs = "mixtures, norms behind the rotation",
+            .differs = "mixtures, norms after RoPE",
             .size = "80B-A13B",
             .config =
                 R"({"model_type":"hunyuan_v1_moe","num_key_value_heads":8,"num_experts":64,"moe_topk":8})"}};

@@ -1,4 +1,4 @@
-// Hunyuan 3 (Hy3): Qwen 3 with mixtures behind dense layers, chosen as DeepSeek-V3's.
+// Hunyuan 3 (Hy3): Qwen 3 with mixtures after dense layers, chosen as DeepSeek-V3's.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -30,7 +30,7 @@ PAGODA_FAMILY(hy_v3) = {
                                    .router = "mlp.router.gate",
                                    .correction = "mlp.expert_bias"},
     .row = {.name = "Hy3 (Hunyuan 3) 295B-A21B",
-            .differs = "norms of queries and keys, sigmoid routing with a correction behind dense layers",
+            .differs = "norms of queries and keys, sigmoid routing with a correction after dense layers",
             .size = "295B"}};
 
 }  // namespace pagoda

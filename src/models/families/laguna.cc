@@ -1,5 +1,5 @@
-// Laguna (Poolside): Qwen 3 with mixtures, a gate of each head or element by softplus, windows with a
-// rotation of their own, and numbers of heads by layer.
+// Laguna (Poolside): Qwen 3 with mixtures, a gate of each head or element by softplus, windows with their own
+// RoPE base, and numbers of heads by layer.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -37,8 +37,8 @@ void laguna_names(WeightNames& names, bool gguf) {
   names.output_gate = gguf ? "attn_gate" : "self_attn.g_proj";
 }
 
-// And by as much of a head as the file says. Of four layers the first sees everything. How wide the gates are
-// shows in their tensors.
+// And by as much of a head as the file says. Of four layers the first has full attention. How wide the gates
+// are shows in their tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const bool written = h.written("attention.sliding_window_pattern");
   read_gguf_window_pattern(h, 4, model, written ? SeesAll::last : SeesAll::first);
@@ -68,8 +68,8 @@ PAGODA_FAMILY(laguna) = {
     .folder_experts = ExpertPlaces{.shared = "shared_expert",
                                    .correction = "mlp.experts.e_score_correction_bias"},
     .row = {.name = "Laguna XS: 33B-A3B",
-            .differs = "norms of queries and keys, gates of each head, windows with more heads and a "
-                       "rotation of their own, sigmoid routing with a correction",
+            .differs = "norms of queries and keys, gates of each head, windows with more heads and their own "
+                       "RoPE base, sigmoid routing with a correction",
             .size = "XS",
             .config = R"({"model_type":"laguna",
                           "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};

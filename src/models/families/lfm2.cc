@@ -1,5 +1,5 @@
 // LFM2, dense and with mixtures: a short convolution in most layers, in the others attention with a norm of
-// every query and key head. What stands behind the last layer is called the embedding's norm.
+// every query and key head. The final norm is called the embedding's norm.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -44,7 +44,7 @@ void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
   read_both(h, model);
   MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::sigmoid;
-  use_mixtures(mixture, layers_behind(h.integer("num_dense_layers", 2), model), model);
+  use_mixtures(mixture, layers_after(h.integer("num_dense_layers", 2), model), model);
 }
 
 void names(WeightNames& names, bool gguf) {

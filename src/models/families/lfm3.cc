@@ -1,5 +1,5 @@
-// LFM3: LFM2 with norms on both sides of each half, a gate of each head, and windows, which rotate by a base
-// of their own.
+// LFM3: LFM2 with norms before and after each sublayer, a gate of each head, and windows, which rotate by a
+// base of their own.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -44,8 +44,8 @@ PAGODA_FAMILY(lfm3) = {
     .names = names,
     .row = {
         .name = "LFM3 1.7B",
-        .differs = "a short convolution in half of the layers, norms on both sides of each half, of queries "
-                   "and keys, gates of each head, windows with a rotation of their own; one rank only",
+        .differs = "a short convolution in half of the layers, norms before and after each sublayer and of "
+                   "queries and keys, gates of each head, windows with their own RoPE base; one rank only",
         .size = "1.7B"}};
 
 }  // namespace pagoda

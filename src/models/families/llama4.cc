@@ -1,7 +1,7 @@
 // Llama 4 (text): Llama with mixtures of which a token takes one expert and a shared one, and its weight lies
-// on what that expert reads; norms without weights of every query and key head behind the rotation. Every
-// fourth layer does not rotate; its queries grow with the position instead. The others see their chunk of
-// 8192 tokens alone.
+// on what that expert reads; norms without weights of every query and key head after RoPE. Every fourth layer
+// does not rotate; its queries grow with the position instead. The others see their chunk of 8192 tokens
+// alone.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -107,8 +107,8 @@ PAGODA_FAMILY(llama4) = {
                             .shared_down = "feed_forward.shared_expert.down_proj"}};
         },
     .row = {.name = "Llama 4: Scout, Maverick (text)",
-            .differs = "mixtures weighed before the expert, norms without weights, chunks of 8192 tokens but "
-                       "for every fourth layer, which does not rotate",
+            .differs = "router weights applied before the expert, norms without weights, chunks of 8,192 "
+                       "tokens except in every fourth layer, which has no RoPE",
             .size = "Scout"}};
 
 }  // namespace pagoda

@@ -29,7 +29,7 @@ PAGODA_FAMILY(mellum) = {
     .shape = norm_heads,
     .folder_experts = ExpertPlaces{},
     .row = {.name = "Mellum 2 12B-A2.5B",
-            .differs = "Qwen 3 with mixtures, windows with a rotation of their own",
+            .differs = "Qwen 3 with mixtures, windows with their own RoPE base",
             .size = "12B-A2.5B",
             .config = R"({"model_type":"mellum",
                           "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};

@@ -1,4 +1,4 @@
-// MiniCPM 1, 2 and 4: Llama with scales of the embedding, of what each half adds, and of the logits.
+// MiniCPM 1, 2 and 4: Llama with scales of the embedding, of what each sublayer adds, and of the logits.
 #include <cmath>
 
 #include "models/reading.h"

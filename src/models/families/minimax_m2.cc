@@ -41,7 +41,7 @@ PAGODA_FAMILY(minimax_m2) = {
         },
     .folder_experts = ExpertPlaces{.correction = "mlp.e_score_correction_bias"},
     .row = {.name = "MiniMax M2",
-            .differs = "sigmoid routing with a correction, norms of all heads together; one rank only",
+            .differs = "sigmoid routing with a correction, norms over all heads; one rank only",
             .size = "230B-A10B"}};
 
 }  // namespace pagoda

@@ -32,7 +32,7 @@ PAGODA_FAMILY(ministral3) = {.configs = {{"Ministral3ForCausalLM", "ministral3",
                                           read_ministral3}},
                              .ggufs = {{"mistral3", {.interleaved_rows = true}, read_gguf}},
                              .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
-                                     .differs = "YaRN, queries that grow with the position",
+                                     .differs = "YaRN, query temperature",
                                      .size = "8B"}};
 
 }  // namespace pagoda

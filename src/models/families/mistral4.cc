@@ -1,5 +1,4 @@
-// Mistral Small 4: DeepSeek-V2's latent attention with queries that grow with the position, and mixtures in
-// all layers.
+// Mistral Small 4: DeepSeek-V2's latent attention with query temperature, and mixtures in all layers.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -31,11 +30,10 @@ PAGODA_FAMILY(mistral4) = {
                  read}},
     .ggufs = {{"mistral4", {}, read_gguf, Reads::all}},
     .names = latent_names,
-    .row = {
-        .name = "Mistral Small 4 119B-A6B (text)",
-        .differs = "latent attention, YaRN, queries that grow with the position, mixtures, a shared expert",
-        .size = "119B",
-        .config = R"({"model_type":"mistral4",
+    .row = {.name = "Mistral Small 4 119B-A6B (text)",
+            .differs = "latent attention, YaRN, query temperature, mixtures, a shared expert",
+            .size = "119B",
+            .config = R"({"model_type":"mistral4",
                       "rope_parameters":{"rope_type":"yarn","factor":128,
                                          "original_max_position_embeddings":8192}})"}};
 

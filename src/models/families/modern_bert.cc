@@ -1,5 +1,5 @@
-// ModernBERT: norms before each half as in Llama, of which the first layer's is the embedding's; windows to
-// both sides.
+// ModernBERT: norms before each sublayer as in Llama, of which the first layer's is the embedding's;
+// bidirectional windows.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -53,7 +53,7 @@ void modern_bert_names(WeightNames& names, bool gguf) {
            .fused_gate_up = "mlp.Wi"};
 }
 
-// The first of so many layers sees everything.
+// The first of so many layers has full attention.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const std::string activation = h.string("hidden_activation", "gelu");
   read_gguf_common(h, {.activation = activation, .layer_norm = true, .encoder = true}, model);
@@ -73,7 +73,7 @@ PAGODA_FAMILY(modern_bert) = {
     .shape = shape,
     .names = modern_bert_names,
     .row = {.name = "ModernBERT: gte-modernbert, granite-embedding-r2",
-            .differs = "norms before each half, two rotations, windows to both sides",
+            .differs = "norms before each sublayer, two RoPE bases, bidirectional windows",
             .vectors = true}};
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
-// Muse Glimmer: a normed embedding, norms on both sides of each half, of every query and key head without
-// weights, gates of what is attended, windows, which alone rotate, and capped logits.
+// Muse Glimmer: a normed embedding, norms before and after each sublayer, of every query and key head without
+// weights, gated attention output, windows, RoPE in window layers only, and capped logits.
 #include <cmath>
 
 #include "models/reading.h"
@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// How norms behind each half round, and the norm of queries and keys.
+// How norms after each sublayer round, and the norm of queries and keys.
 void norm_queries(QueryKeyNorm norm, float branch_eps, DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) {
     layer.branch_norm_eps = branch_eps;
@@ -43,7 +43,7 @@ void names(WeightNames& names, bool gguf) {
   names.output_gate = gguf ? "attn_gate" : "self_attn.gate_proj";
 }
 
-// The scale of queries is the weight of their norm; how norms behind each half round is in no file.
+// The scale of queries is the weight of their norm; how norms after each sublayer round is in no file.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   norm_queries(QueryKeyNorm::per_head, 1e-8f, model.decoder);
   model.decoder.logit_scale = h.number("logit_scale");
@@ -67,9 +67,11 @@ PAGODA_FAMILY(muse_glimmer) = {
     .ggufs = {{"muse-glimmer", {.interleaved_rows = true}, read_gguf}},
     .shape = shape,
     .names = names,
-    .row = {.name = "Muse Glimmer 30B (text)",
-            .differs = "normed embedding, norms on both sides of each half, of queries and keys without "
-                       "weights, gates of what is attended, windows, which alone rotate, soft cap of logits",
-            .size = "30B"}};
+    .row = {
+        .name = "Muse Glimmer 30B (text)",
+        .differs =
+            "normed embedding, norms before and after each sublayer and of queries and keys without weights, "
+            "gated attention output, windows, RoPE in window layers only, soft cap of logits",
+        .size = "30B"}};
 
 }  // namespace pagoda

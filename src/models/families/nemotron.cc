@@ -12,7 +12,7 @@ PAGODA_FAMILY(nemotron) = {
     .ggufs = {{"nemotron", {.activation = "relu2", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
     .row = {.name = "Nemotron 3, 4, Minitron (dense)",
-            .differs = "layer norms, squared ReLU, half of each head rotates",
+            .differs = "layer norms, squared ReLU, RoPE on half of each head",
             .size = "Minitron 4B",
             .config = R"({"model_type":"nemotron","hidden_size":3072,"num_attention_heads":24,
                           "num_key_value_heads":8})"}};

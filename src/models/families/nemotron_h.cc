@@ -1,5 +1,5 @@
-// Nemotron-H, Nemotron Nano 2 and 3: layers that are Mamba-2, attention without rotation, or a feed-forward,
-// one of them.
+// Nemotron-H, Nemotron Nano 2 and 3: layers that are Mamba-2, attention without RoPE, or a feed-forward, one
+// of them.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -10,8 +10,7 @@ namespace {
 // Each layer is one thing.
 void use_blocks(Hyperparameters& h, const LinearAttentionConfig& states, const std::vector<Block>& blocks,
                 ModelInfo& model) {
-  if (blocks.size() != model.decoder.layers.size())
-    return h.corrupt("what layers are is not told for every layer");
+  if (blocks.size() != model.decoder.layers.size()) return h.corrupt("the kind of every layer must be given");
   rotate_nothing(model.decoder);
   plain_feed_forwards(model.decoder);
   for (std::size_t index = 0; index < blocks.size(); ++index) {
@@ -124,8 +123,8 @@ PAGODA_FAMILY(nemotron_h) = {
                read_blocks_by_tensor}},
     .names = nemotron_names,
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
-            .differs = "each layer is Mamba-2, attention without rotation, or a feed-forward (squared ReLU, "
-                       "or a mixture of such); not those with a latent size; one rank only",
+            .differs = "each layer is Mamba-2, attention without RoPE, or a feed-forward (squared ReLU, or a "
+                       "mixture of such); not those with a latent size; one rank only",
             .size = "30B-A3B",
             .config = R"({"model_type":"nemotron_h","hidden_size":2688,"num_attention_heads":32,
                           "num_key_value_heads":2,"mamba_num_heads":64,"n_routed_experts":128,

@@ -113,7 +113,7 @@ PAGODA_FAMILY(nomic_bert) = {
     .shape = shape,
     .names = nomic_bert_names,
     .row = {.name = "NomicBERT: nomic-embed-text v1.5, v2-moe",
-            .differs = "rotation, gated SiLU; v2: biases, GELU, and a mixture in every second layer",
+            .differs = "RoPE, gated SiLU; v2: biases, GELU, and a mixture in every second layer",
             .checked = "transformers, under the hub's names; v2: with the published mixture in its place",
             .vectors = true}};
 

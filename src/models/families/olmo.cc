@@ -1,4 +1,5 @@
-// OLMo 1: Llama with layer norms that have no weights, and queries, keys and values that may be cut off.
+// OLMo 1: Llama with layer norms that have no weights, and queries, keys and values that may be clipped
+// (clip_qkv).
 #include "models/reading.h"
 
 namespace pagoda {
@@ -35,7 +36,7 @@ PAGODA_FAMILY(olmo) = {
     .ggufs = {{"olmo", {.layer_norm = true, .interleaved_rows = true}, read_gguf}},
     .shape = shape,
     .row = {.name = "OLMo 1: 1B, 7B",
-            .differs = "layer norms without weights, cut-off queries, keys and values",
+            .differs = "layer norms without weights, clipped queries, keys and values (clip_qkv)",
             .size = "7B"}};
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// OLMo 2 and 3: Llama with norms behind each half instead of before it, and of all query heads and all key
+// OLMo 2 and 3: Llama with norms after each sublayer instead of before it, and of all query heads and all key
 // heads.
 #include "models/reading.h"
 
@@ -32,9 +32,9 @@ PAGODA_FAMILY(olmo2) = {
                  read_olmo3}},
     .ggufs = {{"olmo2", {}, read_gguf}},
     .shape = shape,
-    .names = norms_behind_names,
+    .names = post_norm_names,
     .row = {.name = "OLMo 2, 3: 1B to 32B",
-            .differs = "norms behind each half, of all heads together; one rank only; 3: windows",
+            .differs = "norms after each sublayer and over all heads; one rank only; 3: windows",
             .size = "3 7B",
             .config = R"({"model_type":"olmo3","max_position_embeddings":65536})"}};
 

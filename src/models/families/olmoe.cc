@@ -21,7 +21,7 @@ PAGODA_FAMILY(olmoe) = {
     .shape = norm_heads_together,
     .folder_experts = ExpertPlaces{},
     .row = {.name = "OLMoE 7B-A1B",
-            .differs = "mixtures, norms of all heads together; one rank only",
+            .differs = "mixtures, norms over all heads; one rank only",
             .size = "7B-A1B"}};
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
-// Phi-1, 1.5 and 2: layer norms, one for both halves, which see the same; a plain MLP of GELU; biases, of the
-// head too.
+// Phi-1, 1.5 and 2: layer norms, one for parallel attention and feed-forward; a plain MLP of GELU; biases, of
+// the head too.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -30,7 +30,7 @@ PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM", "phi",
                             names.down = "mlp.fc2";
                           },
                       .row = {.name = "Phi 1, 1.5, 2",
-                              .differs = "layer norms, both halves see the same, biases",
+                              .differs = "layer norms, parallel attention and feed-forward, biases",
                               .size = "2.7B",
                               .config = R"({"model_type":"phi","hidden_size":2560,"num_hidden_layers":32})"}};
 

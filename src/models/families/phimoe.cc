@@ -53,8 +53,8 @@ PAGODA_FAMILY(phimoe) = {
             if (form.router == "mlp.gate") form.router = "mlp.router";
         },
     .row = {.name = "Phi 3.5 MoE 42B-A6.6B",
-            .differs = "layer norms, biases, mixtures of two experts, chosen one after "
-                       "the other (sparse mixer), longrope",
+            .differs = "layer norms, biases, mixtures of two experts, chosen one after the other (sparse "
+                       "mixer), longrope",
             .size = "42B"}};
 
 }  // namespace pagoda

@@ -21,7 +21,7 @@ PAGODA_FAMILY(qwen3_next) = {
     .shape = delta_net_shape,
     .names = delta_net_names,
     .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
-            .differs = "Qwen 3.5 with mixtures, other names; one rank only",
+            .differs = "Qwen 3.5 with mixtures, other tensor names; one rank only",
             .size = "80B-A3B"}};
 
 }  // namespace pagoda

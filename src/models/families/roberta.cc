@@ -1,4 +1,4 @@
-// RoBERTa, XLM-R and CamemBERT: BERT whose positions begin behind the padding's. As GGUF it is a `bert`.
+// RoBERTa, XLM-R and CamemBERT: BERT whose positions begin after the padding's. As GGUF it is a `bert`.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -11,7 +11,7 @@ constexpr std::string_view kAbsent =
         "num_attention_heads":12,"max_position_embeddings":512,"layer_norm_eps":1e-12,"hidden_act":"gelu",
         "eos_token_id":2,"pad_token_id":1})";
 
-// Positions are counted from behind the padding's, whose row is its token's id.
+// Positions are counted from after the padding's, whose row is its token's id.
 void read_roberta(Hyperparameters& h, ModelInfo& model) {
   read_bert(h, model);
   model.decoder.position_offset = std::clamp(model.pad_token_id, 0, 1 << 20) + 1;
@@ -32,7 +32,7 @@ PAGODA_FAMILY(roberta) = {
     .shape = bert_shape,
     .names = bert_names,
     .row = {.name = "RoBERTa, XLM-R, CamemBERT: e5-multilingual, bge-m3 (dense), bge-reranker-v2-m3",
-            .differs = "BERT with positions from behind the padding's; as GGUF it is a `bert`",
+            .differs = "BERT with positions counted from the padding id; as GGUF it is a `bert`",
             .vectors = true}};
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
-// SmallThinker: mixtures of gated ReLU in all layers, whose router reads what enters the layer; windows,
-// which alone rotate where there are any.
+// SmallThinker: mixtures of gated ReLU in all layers, whose router reads the layer's input; windows with RoPE
+// in these layers alone where there are any.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -55,11 +55,10 @@ PAGODA_FAMILY(smallthinker) = {
                             .up = "block_sparse_moe.experts.{}.up",
                             .down = "block_sparse_moe.experts.{}.down"}};
         },
-    .row = {
-        .name = "SmallThinker: 4B-A0.6B, 21B-A3B",
-        .differs = "mixtures of gated ReLU, whose router reads what enters the layer; 21B: windows, which "
-                   "alone rotate",
-        .checked = "transformers' SmolLM3 with these mixtures in its place",
-        .size = "4B-A0.6B"}};
+    .row = {.name = "SmallThinker: 4B-A0.6B, 21B-A3B",
+            .differs = "mixtures of gated ReLU, whose router reads the layer's input; 21B: windows with RoPE "
+                       "in these layers alone",
+            .checked = "transformers' SmolLM3 with these mixtures in its place",
+            .size = "4B-A0.6B"}};
 
 }  // namespace pagoda

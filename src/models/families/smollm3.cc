@@ -1,4 +1,4 @@
-// SmolLM3: Llama whose every fourth layer does not rotate.
+// SmolLM3: Llama whose no RoPE in every fourth layer.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -33,7 +33,7 @@ PAGODA_FAMILY(smollm3) = {
                {.interleaved_rows = true},
                [](Hyperparameters&, ModelInfo& model) { rotate_three_of_four(model.decoder); }}},
     .row = {.name = "SmolLM3 3B",
-            .differs = "every fourth layer does not rotate",
+            .differs = "no RoPE in every fourth layer",
             .checked = "own reference in numpy",
             .size = "3B"}};
 

@@ -1,4 +1,4 @@
-// StableLM 2: Llama with layer norms, of which a quarter of each head rotates.
+// StableLM 2: Llama with layer norms, of which RoPE on a quarter of each head.
 #include "models/reading.h"
 
 namespace pagoda {
@@ -26,8 +26,8 @@ PAGODA_FAMILY(stablelm) = {
           names.key_norm = "self_attn.k_layernorm.norms.{}";
         },
     .row = {.name = "StableLM 2: 1.6B, 12B",
-            .differs = "layer norms, a quarter of each head rotates; 12B: both halves see the same, a norm "
-                       "of every head's own",
+            .differs = "layer norms, RoPE on a quarter of each head; 12B: parallel attention and "
+                       "feed-forward, a norm per head",
             .size = "1.6B",
             .config = R"({"model_type":"stablelm","hidden_size":2048,"num_hidden_layers":24})"}};
 

@@ -5,8 +5,7 @@ namespace pagoda {
 
 void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<bool>& layers,
                ModelInfo& model) {
-  if (layers.size() != model.decoder.layers.size())
-    return h.corrupt("what layers are is not told for every layer");
+  if (layers.size() != model.decoder.layers.size()) return h.corrupt("the kind of every layer must be given");
   for (std::size_t index = 0; index < layers.size(); ++index)
     if (layers[index]) model.decoder.layers[index].mixer = mixer;
 }

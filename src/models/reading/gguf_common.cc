@@ -117,7 +117,7 @@ void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelInfo& m
     decoder.max_positions = family.context_instead_of_width;
   // Families with either kind have RMS norms if the file has that key.
   const bool layer_norm = family.layer_norm && !(family.may_have_rms_norms && h.written("rms_norm_eps"));
-  // Blocks behind the model may only draft tokens.
+  // Blocks after the model's layers only draft tokens.
   read_layer_sizes(
       h, h.integer("num_hidden_layers") - h.integer("num_nextn_predict_layers", 0),
       {.norm_eps = h.number(layer_norm ? "layer_norm_eps" : "rms_norm_eps"), .activation = family.activation},

@@ -76,17 +76,17 @@ void read_deepseek_like(Hyperparameters& h, ModelInfo& model) {
     h.only("scoring_func", sigmoid ? "sigmoid" : "softmax");
   const std::int32_t dense = h.integer("first_k_dense_replace", 0);
   const bool listed = h.find("mlp_layer_types") != nullptr;
-  use_mixtures(mixture, listed ? read_mlp_types(h, 0, model) : layers_behind(dense, model), model);
+  use_mixtures(mixture, listed ? read_mlp_types(h, 0, model) : layers_after(dense, model), model);
 }
 
-std::vector<bool> layers_behind(std::int32_t dense, const ModelInfo& model) {
+std::vector<bool> layers_after(std::int32_t dense, const ModelInfo& model) {
   return layers_where(model, [&](std::int32_t layer) { return layer >= dense; });
 }
 
 std::vector<bool> read_mlp_types(Hyperparameters& h, std::int32_t dense, const ModelInfo& model) {
   constexpr std::string_view kName = "mlp_layer_types";
   const json::array* const list = list_of_layers(h, kName, model);
-  if (list == nullptr) return layers_behind(dense, model);
+  if (list == nullptr) return layers_after(dense, model);
   for (const json::value& type : *list)
     if (type != "dense" && type != "sparse") h.fail(kName, "\"dense\" or \"sparse\" for each layer");
   return layers_where(

@@ -89,7 +89,7 @@ void gemma2_names(WeightNames& names, bool gguf) {
   if (!gguf) names.mlp_norm = "pre_feedforward_layernorm";
 }
 
-void norms_behind_names(WeightNames& names, bool gguf) {
+void post_norm_names(WeightNames& names, bool gguf) {
   gemma2_names(names, gguf);
   names.attention_norm = names.mlp_norm = "";
 }
