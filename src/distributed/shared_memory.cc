@@ -153,7 +153,10 @@ Status SharedMemoryCommunicator::sleep_for(std::int32_t peer, std::uint32_t roun
     const bool woken = there || futex_wait(other.published, value, slice);
     other.waiters.fetch_sub(1, std::memory_order_seq_cst);
     if (there) return ok_status();
-    PAGODA_RETURN_IF_ERROR(aborted());
+    // A rank that gave up behind its part has brought it.
+    if (Status cause = aborted();
+        !cause.ok() && !reached(other.published.load(std::memory_order_acquire), round))
+      return cause;
     if (woken) continue;
     if (check_peers_) PAGODA_RETURN_IF_ERROR(check_peers_());
     slept += slice;

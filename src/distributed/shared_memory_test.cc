@@ -168,6 +168,27 @@ TEST(SharedMemory, GivingUpEndsTheWaitingOfOthers) {
   waiting.join();
 }
 
+TEST(SharedMemory, WhatARankBringsBeforeItGivesUpArrives) {
+  for (int i = 0; i < 200; ++i) {
+    auto group = SharedMemoryGroup::create(2);
+    ASSERT_TRUE(group.has_value());
+    const std::vector<std::size_t> sizes = {1, 1};
+    std::thread other([&] {
+      SharedMemoryCommunicator one(*group, 1);
+      const std::byte mine{7};
+      EXPECT_TRUE(one.gather(std::span(&mine, 1), sizes, nullptr, kNoTimeout).ok());
+      one.abort("as it said");
+    });
+    SharedMemoryCommunicator zero(*group, 0);
+    const std::byte mine{5};
+    std::byte all[2] = {};
+    const Status status = zero.gather(std::span(&mine, 1), sizes, all, kNoTimeout);
+    other.join();
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_EQ(all[1], std::byte{7});
+  }
+}
+
 TEST(SharedMemory, CheckedPeersEndTheWaiting) {
   auto group = SharedMemoryGroup::create(2);
   SharedMemoryCommunicator zero(*group, 0, [] { return unavailable("rank 1 was eaten"); });
