@@ -52,7 +52,7 @@ WAITING = (
     "test_traces.py",
 )
 # Begun first, so that the last to end is a short one.
-LONGEST_FIRST = ("device_runner_test", "kernels_test", "model_runner_test", "cli_test", "device_test", "engine_test")
+LONGEST_FIRST = ("device_runner_test", "device_test", "cli_test", "model_runner_test", "kernels_test", "engine_test")
 TIDY_MINUTES = 7  # tools/lint --tidy, and starting it
 FUZZ_MINUTES = 12  # building and running the fuzz targets on two cores, nothing cached
 
@@ -170,9 +170,10 @@ class CppTests:
             if not build(self.directory, self.names, how=BESIDE):
                 self.tally.add(0, ["build"])
             programs = (self.directory / "test_programs.txt").read_text().split()
-            for program in sorted(programs, key=lambda path: pathlib.Path(path).name not in LONGEST_FIRST):
-                if not self.names or pathlib.Path(program).name in self.names:
-                    self.waiting.put(program)
+            by_name = {pathlib.Path(program).name: program for program in programs}
+            for name in sorted(by_name, key=lambda name: (*LONGEST_FIRST, name).index(name)):
+                if not self.names or name in self.names:
+                    self.waiting.put(by_name[name])
         finally:
             self.ready.set()
 
