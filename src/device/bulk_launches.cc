@@ -35,12 +35,6 @@ ProductTile tile_of(Form form, std::int32_t rows) {
   return narrow_tile(kNarrowColumns[behind(form, Form::narrow_32)], rows <= 32 ? 32 : 64);
 }
 
-// Tiles of clusters of a product.
-std::int64_t clusters_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
-  const std::int64_t columns = std::int64_t{tile.cluster} * tile.columns;
-  return (std::int64_t{rows} + tile.rows - 1) / tile.rows * ((n + columns - 1) / columns);
-}
-
 // A stage takes as long as the lines of both matrices take to come into shared memory, by which it is bound;
 // one of 256 rows some more.
 std::int64_t time_of(Form form, const ProductTile& tile) {
@@ -50,7 +44,7 @@ std::int64_t time_of(Form form, const ProductTile& tile) {
 
 std::int64_t time_of(Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = tile_of(form, rows);
-  return time_of(form, tile) * ((clusters_of(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
+  return time_of(form, tile) * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
 }
 
 // The one of these whose clusters have the least to do.
@@ -67,7 +61,7 @@ KernelId kernel_after(KernelId first, std::int32_t by) {
 
 LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = tile_of(form, rows);
-  const std::int64_t clusters = std::min(clusters_of(tile, rows, n), kBulkClusters);
+  const std::int64_t clusters = std::min(cluster_tiles(tile, rows, n), kBulkClusters);
   return {.grid = {1, static_cast<std::uint32_t>(clusters * tile.cluster)},
           .block = {static_cast<std::uint32_t>(form <= Form::bulk_256 ? kBulkThreads : kNarrowThreads)},
           .shared_bytes = product_shared_bytes(tile, 64),

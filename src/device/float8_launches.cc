@@ -28,16 +28,11 @@ static_assert(std::ranges::all_of(kShapes, [](const Shape& shape) {
   });
 }));
 
-std::int64_t clusters_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
-  const std::int64_t columns = std::int64_t{tile.cluster} * tile.columns;
-  return (std::int64_t{rows} + tile.rows - 1) / tile.rows * ((n + columns - 1) / columns);
-}
-
 // The lines of both matrices have to come into shared memory; where there are many, tensor cores count, too.
 std::int64_t time_of(Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = tile_of(form, false);
   const std::int64_t stage = tile.rows <= 64 ? tile.rows + tile.columns : (tile.columns <= 128 ? 200 : 270);
-  return stage * ((clusters_of(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
+  return stage * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
 }
 
 // Threads of a row whose scale needs all of it: by the width alone.
@@ -71,7 +66,7 @@ Status KernelLaunches::linear_float8(Element weight, LinearArgs args, Form form)
   if (args.stride == 0) args.stride = args.n;
   const bool blocks = weight == Element::fp8_blocks;
   const ProductTile tile = tile_of(form, blocks);
-  const std::int64_t clusters = std::min(clusters_of(tile, args.rows, args.n), kBulkClusters);
+  const std::int64_t clusters = std::min(cluster_tiles(tile, args.rows, args.n), kBulkClusters);
   const KernelId first = blocks ? KernelId::linear_float8_blocks_32_64 : KernelId::linear_float8_32_64;
   return put(static_cast<KernelId>(static_cast<std::int32_t>(first) + static_cast<std::int32_t>(form)),
              {.grid = {1, static_cast<std::uint32_t>(clusters * tile.cluster)},

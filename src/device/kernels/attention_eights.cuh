@@ -121,13 +121,7 @@ __device__ __forceinline__ void attend_eight_splits(const AttentionArgs& args) {
   }
   const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores, &scales);
   copies_wait<0>();
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-    if (rows[h].there && lane % 4 == 0) {
-      float* const partial = partial_of(args, rows[h].head, split);
-      partial[0] = weights.largest[h];
-      partial[1] = weights.sum[h];
-    }
+  store_softmax(args, rows, split, weights);
   float part[padded / 8][4] = {};
 #pragma unroll
   for (int k = 0; k < kSplitTokens / 16; ++k) {

@@ -286,6 +286,17 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
   for (int h = 0; h < 2; ++h) out.sum[h] = sum_of_row(out.sum[h]);
   return out;
 }
+// Stores the first two numbers of the partials of this split, which merge_splits() adds to others.
+__device__ __forceinline__ void store_softmax(const AttentionArgs& args, const TileRow (&rows)[2], int split,
+                                              const SplitWeights& weights) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if (rows[h].there && threadIdx.x % 4 == 0) {
+      float* const partial = partial_of(args, rows[h].head, split);
+      partial[0] = weights.largest[h];
+      partial[1] = weights.sum[h];
+    }
+}
 
 // Adds 16 columns of the values of 16 tokens, which begin at `values`, by their weights.
 template <int padded>

@@ -47,13 +47,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
   copies_wait<0>();
   __syncwarp();
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-    if (rows[h].there && lane % 4 == 0) {
-      float* const partial = partial_of(args, rows[h].head, split);
-      partial[0] = weights.largest[h];
-      partial[1] = weights.sum[h];
-    }
+  store_softmax(args, rows, split, weights);
 #pragma unroll
   for (int n = 0; n < padded / 16; ++n) {
     if (16 * n >= args.cache.head_size) continue;

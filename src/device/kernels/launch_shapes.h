@@ -91,6 +91,11 @@ constexpr bool shares_registers(std::int32_t multiplies, std::int32_t brings) {
 static_assert(shares_registers(kBulkRegisters<true>, kBulkBringersRegisters<true>) &&
               shares_registers(kBulkRegisters<false>, kBulkBringersRegisters<false>));
 inline constexpr std::int64_t kBulkClusters = choices::bulk_clusters;
+// The tiles of a product that clusters of such blocks go through.
+constexpr std::int64_t cluster_tiles(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
+  const std::int64_t columns = std::int64_t{tile.cluster} * tile.columns;
+  return (std::int64_t{rows} + tile.rows - 1) / tile.rows * ((n + columns - 1) / columns);
+}
 // The most rows of a product that takes them. More are faster by kSeveralRows, although norms and functions
 // are launches of their own then.
 inline constexpr std::int32_t kMostFewRows = choices::few_rows;

@@ -2,7 +2,7 @@
 // Products of 8-bit floats by 8-bit floats (e4m3) by warpgroups (wgmma), of any number of rows: x lies there
 // in codes with scales (float8_args.h), weights as Float8 or Float8Blocks. A block's warpgroups have 64 rows
 // of x each as their left matrix, and tile.columns rows of the weights as the right one; more warps bring, as
-// those of linear_bulk.cuh do.
+// bulk_stages.cuh has it.
 //
 // A step of these products keeps few bits (warpgroup_floats8.cuh), so that a chain of them is no longer than
 // kFloat8Scale of k. Each begins at zero, and is added in f32 to those before, ascending: as it is, and the

@@ -9,7 +9,7 @@
 //
 // The sum of every element of y is the chain of linear_tiles.cuh, with the same bits, which each device is
 // asked for. grid: (1, clusters of blocks); block: kNarrowThreads; shared: product_shared_bytes().
-#include "device/kernels/linear_bulk.cuh"
+#include "device/kernels/bulk_stages.cuh"
 
 namespace pagoda::device::kernels {
 

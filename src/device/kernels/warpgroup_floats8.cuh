@@ -7,22 +7,6 @@
 
 namespace pagoda::device::kernels {
 
-#define PAGODA_EIGHT(i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
-#define PAGODA_EIGHTS_4(i) PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3)
-#define PAGODA_EIGHTS(i) PAGODA_EIGHTS_4(i), PAGODA_EIGHTS_4(i + 4)
-// Words of sums in an instruction's text.
-#define PAGODA_WORDS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define PAGODA_WORDS_24 PAGODA_WORDS_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
-#define PAGODA_WORDS_32 PAGODA_WORDS_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define PAGODA_WORDS_56                                                                        \
-  PAGODA_WORDS_32                                                                              \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49" \
-  ", %50, %51, %52, %53, %54, %55"
-#define PAGODA_WORDS_64 PAGODA_WORDS_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define PAGODA_WORDS_96                                                                        \
-  PAGODA_WORDS_64                                                                              \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81" \
-  ", %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define PAGODA_WGMMA(columns, words, left, right, from, ...)                                                 \
   asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " from                                              \
                ", 0;\n\t"                                                                                    \
@@ -61,14 +45,5 @@ __device__ __forceinline__ void multiply_warpgroup_floats8(float (&s)[eights][4]
 #endif
 }
 #undef PAGODA_WGMMA
-#undef PAGODA_WORDS_96
-#undef PAGODA_WORDS_64
-#undef PAGODA_WORDS_56
-#undef PAGODA_WORDS_32
-#undef PAGODA_WORDS_24
-#undef PAGODA_WORDS_16
-#undef PAGODA_EIGHTS
-#undef PAGODA_EIGHTS_4
-#undef PAGODA_EIGHT
 
 }  // namespace pagoda::device::kernels

@@ -7,6 +7,7 @@
 // (arXiv 2511.10909), and bulk_check.h asks each device for it. Of 8-bit floats it is not so: there,
 // warpgroups have fewer bits.
 #include "device/kernels/cluster_words.cuh"
+#include "device/kernels/warpgroup_operands.h"
 #ifndef __CUDACC__
 #include "device/emulated/warpgroup_words.h"
 #endif
@@ -97,21 +98,6 @@ __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes
 // lines of 128 bytes that lie as swizzled() has them from a multiple of 1,024 bytes on. The threads of a
 // warpgroup have the rows of four warps' multiply_matrices(), one below the other. All of it is to be left
 // alone until wait_for_products(). Not `adds`: from zero, whatever the sums were.
-#define PAGODA_EIGHT(i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
-#define PAGODA_EIGHTS(i)                                                                               \
-  PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3), PAGODA_EIGHT(i + 4), \
-      PAGODA_EIGHT(i + 5), PAGODA_EIGHT(i + 6), PAGODA_EIGHT(i + 7)
-// Words of sums in an instruction's text.
-#define PAGODA_WORDS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define PAGODA_WORDS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define PAGODA_WORDS_32                                                              \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define PAGODA_WORDS_64                                                                          \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define PAGODA_WGMMA(columns, words, a, b, ...)                                              \
   asm volatile(                                                                              \
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"                                   \
@@ -128,26 +114,18 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[eights][4], const 
   emulated::multiply_warpgroup(&s[0][0], 8 * eights, true, left, right);
 #elif defined(PAGODA_WARPGROUPS)
   if constexpr (eights == 4)
-    PAGODA_WGMMA("32", PAGODA_WORDS_0, "%16", "%17", PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2),
-                 PAGODA_EIGHT(3));
+    PAGODA_WGMMA("32", PAGODA_WORDS_16, "%16", "%17", PAGODA_EIGHTS_4(0));
   else if constexpr (eights == 6)
-    PAGODA_WGMMA("48", PAGODA_WORDS_0 ", %16, %17, %18, %19, %20, %21, %22, %23", "%24", "%25",
-                 PAGODA_EIGHT(0), PAGODA_EIGHT(1), PAGODA_EIGHT(2), PAGODA_EIGHT(3), PAGODA_EIGHT(4),
-                 PAGODA_EIGHT(5));
+    PAGODA_WGMMA("48", PAGODA_WORDS_24, "%24", "%25", PAGODA_EIGHTS_4(0), PAGODA_EIGHT(4), PAGODA_EIGHT(5));
   else if constexpr (eights == 14)
-    PAGODA_WGMMA("112",
-                 PAGODA_WORDS_0 ", " PAGODA_WORDS_16
-                                ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
-                                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55",
-                 "%56", "%57", PAGODA_EIGHTS(0), PAGODA_EIGHT(8), PAGODA_EIGHT(9), PAGODA_EIGHT(10),
-                 PAGODA_EIGHT(11), PAGODA_EIGHT(12), PAGODA_EIGHT(13));
+    PAGODA_WGMMA("112", PAGODA_WORDS_56, "%56", "%57", PAGODA_EIGHTS(0), PAGODA_EIGHTS_4(8), PAGODA_EIGHT(12),
+                 PAGODA_EIGHT(13));
   else if constexpr (eights == 16)
-    PAGODA_WGMMA("128", PAGODA_WORDS_0 ", " PAGODA_WORDS_16 ", " PAGODA_WORDS_32, "%64", "%65",
-                 PAGODA_EIGHTS(0), PAGODA_EIGHTS(8));
+    PAGODA_WGMMA("128", PAGODA_WORDS_64, "%64", "%65", PAGODA_EIGHTS(0), PAGODA_EIGHTS(8));
   else {
     static_assert(eights == 32);
-    PAGODA_WGMMA("256", PAGODA_WORDS_0 ", " PAGODA_WORDS_16 ", " PAGODA_WORDS_32 ", " PAGODA_WORDS_64, "%128",
-                 "%129", PAGODA_EIGHTS(0), PAGODA_EIGHTS(8), PAGODA_EIGHTS(16), PAGODA_EIGHTS(24));
+    PAGODA_WGMMA("256", PAGODA_WORDS_128, "%128", "%129", PAGODA_EIGHTS(0), PAGODA_EIGHTS(8),
+                 PAGODA_EIGHTS(16), PAGODA_EIGHTS(24));
   }
 #endif
 }
@@ -163,7 +141,7 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void*
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %34, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_32
       "}, "
       "%32, %33, add, 1, 1, 0, 0;\n\t}"
       : PAGODA_EIGHTS(0)
@@ -192,7 +170,7 @@ __device__ __forceinline__ void multiply_lines(float (&s)[8][4], const std::uint
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %37, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" PAGODA_WORDS_32
       "}, "
       "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n\t}"
       : PAGODA_EIGHTS(0)
@@ -208,8 +186,7 @@ __device__ __forceinline__ void multiply_lines(float (&s)[16][4], const std::uin
 #elif defined(PAGODA_WARPGROUPS)
   asm volatile(
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %69, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" PAGODA_WORDS_0 ", " PAGODA_WORDS_16
-      ", " PAGODA_WORDS_32
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" PAGODA_WORDS_64
       "}, "
       "{%64, %65, %66, %67}, %68, add, 1, 1, 1;\n\t}"
       : PAGODA_EIGHTS(0), PAGODA_EIGHTS(8)
@@ -217,12 +194,6 @@ __device__ __forceinline__ void multiply_lines(float (&s)[16][4], const std::uin
       : "memory");
 #endif
 }
-#undef PAGODA_WORDS_64
-#undef PAGODA_WORDS_32
-#undef PAGODA_WORDS_16
-#undef PAGODA_WORDS_0
-#undef PAGODA_EIGHTS
-#undef PAGODA_EIGHT
 
 // Makes a group of this warp's products since the last call.
 __device__ __forceinline__ void commit_products() {
