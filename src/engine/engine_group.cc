@@ -310,10 +310,12 @@ Status EngineGroup::failure() const {
 
 Status EngineGroup::check_health() const {
   if (!healthy()) return EngineClient::check_health();
-  for (std::size_t i = 0; i < engines_.size(); ++i)
-    if (!engines_[i]->healthy())
-      return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others go on.",
-                                failure().ok() ? "" : " It says: ", failure().message()));
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (engines_[i]->healthy()) continue;
+    const Status why = engines_[i]->failure();
+    return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others go on.",
+                              why.ok() ? "" : " It says: ", why.message()));
+  }
   return ok_status();
 }
 

@@ -87,13 +87,19 @@ Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
+// Older clients say "name". None: an error is left in `fields`.
+std::optional<std::string> read_model_name(FieldReader& fields) {
+  std::optional<std::string> model = fields.string("model", 1024);
+  if (!model) model = fields.string("name", 1024);
+  if (fields.ok() && !model) fields.fail("model", "is required");
+  return model;
+}
+
 Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   const Result<boost::json::value> value = parse_json_body(call.body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
-  std::optional<std::string> model = fields.string("model", 1024);
-  if (!model) model = fields.string("name", 1024);
-  if (fields.ok() && !model) fields.fail("model", "is required");
+  const std::optional<std::string> model = read_model_name(fields);
   if (!fields.ok()) return fields.status();
   PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
   const std::string architecture =
@@ -122,9 +128,7 @@ Result<ApiAnswer> pull(const ApiCall& call, const ApiContext& context) {
   const Result<boost::json::value> value = parse_json_body(call.body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
-  std::optional<std::string> model = fields.string("model", 1024);
-  if (!model) model = fields.string("name", 1024);
-  if (fields.ok() && !model) fields.fail("model", "is required");
+  const std::optional<std::string> model = read_model_name(fields);
   const bool stream = fields.boolean("stream").value_or(true);
   if (!fields.ok()) return fields.status();
   PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
