@@ -23,7 +23,7 @@ class RankWindows {
   // For ops, once connected.
   const DeviceOps::Ranks& ranks() const { return ranks_; }
   // Behind a step's launches: waits for them. deadline_exceeded: a rank did not come in time, and what the
-  // step computed is worth nothing.
+  // step computed is worth nothing; unavailable: so, and a rank has said why.
   Status check();
   std::int64_t size_bytes() const { return bytes_; }
 

@@ -310,11 +310,7 @@ StepResult DistributedModelRunner::run(const ScheduledBatch& batch) {
   StepResult result;
   result.status = send(parallel_.timeout);
   if (result.status.ok()) result = local_->run(batch);
-  if (!result.status.ok()) {
-    // A device that waits for a rank in vain does not know why it failed; the rank has said it.
-    if (Status cause = parallel_.communicator->aborted(); !cause.ok()) result.status = std::move(cause);
-    result.status = fail(std::move(result.status));
-  }
+  if (!result.status.ok()) result.status = fail(std::move(result.status));
   const CommunicationStats& after = parallel_.communicator->stats();
   ++steps_.steps;
   steps_.message_bytes += message_bytes;
