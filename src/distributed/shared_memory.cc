@@ -178,6 +178,9 @@ Status SharedMemoryCommunicator::wait_for_others(std::uint32_t round, RankTimeou
 }
 
 Status SharedMemoryCommunicator::begin_round(RankTimeout timeout) {
+  // A rank that gave up brings nothing more, whichever of its threads gave up: the others must not go on.
+  if (group_->layout().aborted_by.load(std::memory_order_acquire) == static_cast<std::uint32_t>(rank_) + 1)
+    return aborted();
   PAGODA_RETURN_IF_ERROR(wait_for_others(round_, timeout));
   ++round_;
   return ok_status();
