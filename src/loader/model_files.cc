@@ -238,7 +238,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   if (!entries.foreign.empty()) {
     // A method that is not supported is not supported in other files either.
     const std::string config = optional_text_file(full("config.json")).value_or("{}");
-    const auto how = read_quantization_files(config, [](std::string_view) { return std::nullopt; });
+    const auto how = read_quantization_files(config, {});
     if (!how && how.error().code() == StatusCode::unimplemented) return how.error().annotate(shown);
     return refuse_foreign(full(std::ranges::min(entries.foreign)));
   }

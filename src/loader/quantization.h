@@ -81,7 +81,8 @@ Result<Quantization> read_quantization(const boost::json::object& how);
 // Files beside config.json that say it where config.json does not: modelopt's, AutoAWQ's and AutoGPTQ's.
 inline constexpr std::array<std::string_view, 3> kQuantizationFiles = {
     "hf_quant_config.json", "quant_config.json", "quantize_config.json"};
-// The text of a file of the folder; nullopt: there is none.
+// The text of a file of the folder; nullopt: there is none. Without a function there are no files beside
+// config.json.
 using SideFile = std::function<std::optional<std::string>(std::string_view name)>;
 Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file);
 

@@ -53,7 +53,7 @@ Result<Quantization> read_quantization_files(std::string_view config_json, const
   PAGODA_ASSIGN_OR_RETURN(const json::object config, parse_json_object(config_json, "config.json"));
   if (const json::object* how = quantization_object(config)) return read_quantization(*how);
   for (const std::string_view name : kQuantizationFiles) {
-    const std::optional<std::string> text = side_file(name);
+    const std::optional<std::string> text = side_file ? side_file(name) : std::nullopt;
     if (!text) continue;
     const Result<json::object> how = parse_json_object(*text, name);
     if (name == kQuantizationFiles.front()) return how ? read_quantization(*how) : how.error();

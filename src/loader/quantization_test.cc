@@ -17,7 +17,7 @@ SideFile beside(std::map<std::string, std::string, std::less<>> files = {}) {
 }
 
 Result<Quantization> read(const std::string& how) {
-  return read_quantization_files(R"({"quantization_config":)" + how + "}", beside());
+  return read_quantization_files(R"({"quantization_config":)" + how + "}", {});
 }
 
 std::string text_of(const std::string& how) {
@@ -162,7 +162,7 @@ TEST(Quantization, NamesTheArithmeticOfActivations) {
 }
 
 TEST(Quantization, StandsInOtherPlaces) {
-  const auto of = [](std::string_view config, const SideFile& files = beside()) {
+  const auto of = [](std::string_view config, const SideFile& files = {}) {
     const auto made = read_quantization_files(config, files);
     return made ? made->text() : made.error().message();
   };
