@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::int64_t kN = 37, kK = 768, kRows = 70;
 
-constexpr DType kTypes[] = {DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_xs};
+constexpr DType kTypes[] = {DType::q2_k,   DType::q3_k,    DType::q4_k,   DType::q5_k,  DType::q6_k,
+                            DType::iq4_xs, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq1_s,
+                            DType::iq1_m,  DType::tq1_0,   DType::tq2_0};
 
 PackedLinear pack(const KernelContext& context, DType dtype, const std::vector<std::byte>& bytes) {
   const TensorView view = {dtype, {kN, kK}, bytes.data()};
@@ -48,7 +50,10 @@ std::vector<std::byte> alike(DType dtype, int bits) {
   const ScalesAt scales = scales_at(dtype);
   const std::uint16_t d = 0x1400;
   for (std::size_t at = 0; at < bytes.size(); at += block) {
-    std::memcpy(bytes.data() + at + scales.scale, &d, 2);
+    if (scales.kind == ScaleKind::spread)
+      put_spread(bytes.data() + at + scales.scale, d);
+    else
+      std::memcpy(bytes.data() + at + scales.scale, &d, 2);
     if (scales.minimum != 0) std::memcpy(bytes.data() + at + scales.minimum, &d, 2);
   }
   return bytes;

@@ -27,12 +27,9 @@ std::vector<float> activations(Shape shape) {
 
 int ggml_group(DType dtype) { return dtype_info(dtype).block_elements == 256 ? 256 : 32; }
 
-// How much more of the products may be lost than by GGML's own arithmetic. Of 32 weights with two scales,
-// which these types have, 8 bits hold some only nearly.
-double allowed(DType dtype) {
-  const bool two_scales = dtype == DType::iq2_xs || dtype == DType::iq2_s || dtype == DType::nvfp4;
-  return two_scales ? 1.25 : 1.05;
-}
+// How much more of the products may be lost than by GGML's own arithmetic. Of 32 weights of NVFP4, which have
+// two scales, 8 bits hold some only nearly.
+double allowed(DType dtype) { return dtype == DType::nvfp4 ? 1.25 : 1.05; }
 
 std::vector<double> products(const std::vector<float>& x, const std::vector<float>& weights) {
   std::vector<double> y(kRows * kN);

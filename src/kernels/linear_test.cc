@@ -234,9 +234,9 @@ TEST(Linear, RowBitsDependOnTheRowAlone) {
 TEST(Linear, RowBitsOfNarrowWeights) {
   constexpr std::int64_t kK = 512;
   for (const CpuLevel level : levels_here()) {
-    for (const DType stored :
-         {DType::q4_0, DType::q5_0, DType::q5_1, DType::iq2_xxs, DType::iq3_xxs, DType::iq4_nl, DType::iq4_xs,
-          DType::mxfp4, DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k}) {
+    for (const DType stored : {DType::q4_0, DType::q5_0, DType::q5_1, DType::iq1_m, DType::iq2_xxs,
+                               DType::iq2_s, DType::iq3_xxs, DType::iq4_nl, DType::iq4_xs, DType::mxfp4,
+                               DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k}) {
       SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
       const KernelContext alone{.backend = Backend::cpu, .level = level};
       Weights weights;

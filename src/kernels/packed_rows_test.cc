@@ -25,9 +25,10 @@ bool must_keep(LinearType type, DType stored) {
     case LinearType::int8:
       break;
   }
-  constexpr DType kKept[] = {DType::q8_0,  DType::q4_0,   DType::q4_1,  DType::q5_0, DType::q5_1,
-                             DType::q2_k,  DType::q3_k,   DType::q4_k,  DType::q5_k, DType::q6_k,
-                             DType::mxfp4, DType::iq4_nl, DType::iq4_xs};
+  constexpr DType kKept[] = {DType::q8_0,  DType::q4_0,   DType::q4_1,   DType::q5_0,    DType::q5_1,
+                             DType::q2_k,  DType::q3_k,   DType::q4_k,   DType::q5_k,    DType::q6_k,
+                             DType::mxfp4, DType::iq4_nl, DType::iq4_xs, DType::iq2_xxs, DType::iq2_xs,
+                             DType::iq2_s, DType::iq1_s,  DType::iq1_m,  DType::tq1_0,   DType::tq2_0};
   return std::ranges::find(kKept, stored) != std::end(kKept);
 }
 
@@ -92,9 +93,11 @@ TEST(PackedRows, TakeLittleMoreThanTheFile) {
               most * static_cast<double>(dtype_bytes(stored, kN * kK)))
         << dtype_info(stored).name;
   }
-  // Types of points and signs, whose numbers take 4 bits.
-  for (const DType stored : {DType::iq2_xxs, DType::iq3_xxs})
-    EXPECT_LE(packed_bytes(Table(1, stored, kN, kK)), 4.52 / 8 * kN * kK) << dtype_info(stored).name;
+  // Types of points and signs, whose numbers take 4 bits or, with a scale for 16 of them, 3.
+  EXPECT_LE(packed_bytes(Table(1, DType::iq3_xxs, kN, kK)), 4.52 / 8 * kN * kK);
+  for (const DType stored :
+       {DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq1_s, DType::iq1_m, DType::tq1_0, DType::tq2_0})
+    EXPECT_LE(packed_bytes(Table(1, stored, kN, kK)), 3.57 / 8 * kN * kK) << dtype_info(stored).name;
   // AWQ's and GPTQ's: 4 bits, and for 128 of them a scale of 16 bits and a zero point of 4.
   Table grouped(1, DType::int4, kN, kK);
   EXPECT_LE(packed_bytes(grouped), 5.01 / 8 * kN * kK);

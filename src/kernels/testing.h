@@ -75,6 +75,14 @@ inline ScalesAt scales_at(DType dtype) {
   }
 }
 
+// A scale in the highest 4 bits of 4 numbers (ScaleKind::spread).
+inline void put_spread(std::byte* numbers, std::uint16_t scale) {
+  for (std::size_t s = 0; s < 4; ++s) {
+    std::byte& high = numbers[2 * s + 1];
+    high = (high & std::byte{15}) | static_cast<std::byte>(scale >> (4 * s) << 4 & 240);
+  }
+}
+
 // Scales of a block of codes of floats, one for four blocks of 8-bit ones, and codes that are numbers.
 inline void put_code_scales(std::uint64_t seed, DType dtype, std::byte* block, std::size_t index) {
   const auto a_number = [](std::byte& e4m3) {
@@ -134,11 +142,8 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
         for (std::size_t s = 0; s < 4; ++s)
           bytes[at + s] = static_cast<std::byte>(8 + random_bits(seed, 1, at + s) % 16);
         break;
-      case ScaleKind::spread:  // the highest 4 bits of 4 numbers
-        for (std::size_t s = 0; s < 4; ++s) {
-          std::byte& high = bytes[at + scales.scale + 2 * s + 1];
-          high = (high & std::byte{15}) | static_cast<std::byte>(float_to_half(d) >> (4 * s) << 4 & 240);
-        }
+      case ScaleKind::spread:
+        put_spread(bytes.data() + at + scales.scale, float_to_half(d));
         break;
     }
     if (scales.minimum != 0) put16(at + scales.minimum, float_to_half(m));

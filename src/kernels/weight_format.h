@@ -25,7 +25,6 @@ enum class PackedFormat : std::uint8_t {
   q5s,    // d for 32 inputs: w = d * (n - 16), n in 0..31
   q5m,    // d and m for 32 inputs: w = d * n + m, n in 0..31
   iq4,    // d for 32 inputs: w = d * v, v out of IQ4_NL's table
-  iq2,    // d for 32 inputs: w = d * v, v out of kIq2Values
   iq3,    // d for 32 inputs: w = d * v, v out of kIq3Values
   fp4,    // d for 32 inputs: w = d * v, v out of kFp4Twice
   // The numbers, scales and minima of GGUF's K types as the file has them.
@@ -35,6 +34,10 @@ enum class PackedFormat : std::uint8_t {
   q5_k,
   q6_k,
   iq4_xs,
+  // IQ2 and IQ1 types, TQ1_0 and TQ2_0: for 16 inputs w = d / 8 * scale * v, v out of kIq2Values or
+  // kIq1Values.
+  iq2,
+  iq1,
   // 8-bit or 4-bit floats of quantised folders, which become bf16 on their way into products of bf16.
   e4m3,   // a float for 128 inputs: w = scale * e4m3
   nf4,    // a float for 64 inputs: w = scale * v, v out of kNf4Values
@@ -49,7 +52,7 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 29;
+inline constexpr int kNumPackedFormats = 30;
 // Sums of so many products of PackedFormat::i8, of numbers down to -128, are below 2^31.
 inline constexpr std::int64_t kMostIntegerInputs = (std::int64_t{1} << 17) - 1;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
@@ -61,15 +64,19 @@ constexpr bool has_minimum_shares(PackedFormat format) {
 // are multiplied by rows in int8 with one scale for kSuperBlockInputs, as GGML does, whose sums
 // are integers over all of these.
 constexpr bool keeps_file_numbers(PackedFormat format) {
-  return format >= PackedFormat::q2_k && format <= PackedFormat::iq4_xs;
+  return format >= PackedFormat::q2_k && format <= PackedFormat::iq1;
 }
 
 // The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
-// The sizes of numbers of IQ2_XXS and of IQ3_XXS, then the same below zero: the file's points and signs as
-// numbers of 4 bits.
-inline constexpr std::int8_t kIq2Values[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43};
+// The values of IQ2 types: their sizes, then the same below zero, the file's points and signs as numbers of 3
+// bits. Those of IQ1 types, -1, 0 and 1 plus or minus an eighth, in eighths; and -1 to 2, which are TQ1_0's
+// and TQ2_0's.
+inline constexpr std::int8_t kIq2Values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
+inline constexpr std::int8_t kIq1Values[16] = {-9, -7, -1, 0, 1, 2, 7, 9};
+inline constexpr float kIqShare = 0.125f;
+// Those of IQ3_XXS as numbers of 4 bits.
 inline constexpr std::int8_t kIq3Values[16] = {4,  12,  20,  28,  36,  44,  52,  62,
                                                -4, -12, -20, -28, -36, -44, -52, -62};
 // Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
@@ -78,7 +85,7 @@ inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2
 
 inline constexpr std::int64_t kSuperBlockInputs = 256;
 // Weights of a K type as the file has them: w = d * scale * (number - zero) - dmin * minimum, with a
-// scale and perhaps a minimum for 32 neighbours or for 16. IQ4_XS: kIq4Values of the number.
+// scale and perhaps a minimum for 32 neighbours or for 16. IQ types: the number's value out of a table.
 struct SuperBlock {
   std::uint16_t d = 0, dmin = 0;  // in half precision
   std::int8_t scales[16] = {};

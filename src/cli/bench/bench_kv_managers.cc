@@ -235,7 +235,8 @@ std::vector<Variant> serving_variants() {
   add("virtual, not eager", [](EngineFlags& f) { f.kv_eager = false; });
   add("virtual, immediate reclaim", [](EngineFlags& f) { f.kv_deferred_reclaim = false; });
   add("virtual, pages created on demand", [](EngineFlags& f) { f.kv_precreate_pages = false; });
-  add("virtual, one tensor per layer", [](EngineFlags& f) { f.kv_slicing = false, f.kv_page_size = 4 << 10; });
+  add("virtual, one tensor per layer",
+      [](EngineFlags& f) { f.kv_slicing = false, f.kv_page_size = 4 << 10; });
   add("virtual, all off", [](EngineFlags& f) {
     f.kv_map_ahead = f.kv_eager = f.kv_deferred_reclaim = f.kv_precreate_pages = f.kv_slicing = false;
     f.kv_page_size = 4 << 10;

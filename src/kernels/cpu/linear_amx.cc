@@ -419,6 +419,8 @@ const LinearKernels& linear_kernels_amx() {
     all.tiles[static_cast<std::size_t>(PackedFormat::q5_k)] = run_amx_blocks<PackedFormat::q5_k>;
     all.tiles[static_cast<std::size_t>(PackedFormat::q6_k)] = run_amx_blocks<PackedFormat::q6_k>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq4_xs)] = run_amx_blocks<PackedFormat::iq4_xs>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq2)] = run_amx_blocks<PackedFormat::iq2>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq1)] = run_amx_blocks<PackedFormat::iq1>;
     all.bf16_rows = all.integer_rows = all.block_rows = kHighestPanel;
     all.panel_sum_bytes = sizeof(PanelSums);
     all.widens_whole_strips = true;

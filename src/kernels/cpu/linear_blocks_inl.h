@@ -41,9 +41,19 @@ struct BlockSteps {
   I minima[kPairs + 1];  // no array is empty
 };
 
-// Widened blocks have their scales, and then their minima, as such pairs. Of two scales the later one is
-// below, as sums are (add_pair).
+// Widened blocks begin with d in half precision and -dmin, those without minima with d in float32. Scales,
+// and then minima, follow as such pairs. Of two scales the later one is below, as sums are (add_pair).
 constexpr int kStepPairsAt = 64;
+template <PackedFormat kFormat>
+PAGODA_INLINE F block_scale(const std::byte* block) {
+  constexpr PanelLayout kPanel = panel_layout(kFormat);
+  if constexpr (!is_narrow(kFormat) && !kPanel.minima) return load(reinterpret_cast<const float*>(block));
+  const F d = load_half(block);
+  if constexpr (kPanel.share != 1)
+    return mul(d, set1(kPanel.share));
+  else
+    return d;
+}
 
 template <PackedFormat kFormat>
 PAGODA_INLINE I scale_of(const std::byte* block, int group) {
@@ -79,7 +89,7 @@ PAGODA_INLINE I minimum_pair(const std::byte* block, int pair) {
 
 template <PackedFormat kFormat>
 PAGODA_INLINE void read_steps(const std::byte* block, BlockSteps<kFormat>& out) {
-  out.d = load_half(block);
+  out.d = block_scale<kFormat>(block);
   if constexpr (panel_layout(kFormat).minima) {
     out.dmin = load_half(block + 32);
     PAGODA_UNROLL
@@ -95,7 +105,7 @@ PAGODA_INLINE I sums_of_inputs(const std::byte* x, std::int64_t rows, std::int64
   if constexpr (BlockSteps<kFormat>::kInHalves) {
     const RowSteps steps = row_steps(x + pair / 2 * group_bytes(rows), rows, row);
     const std::int32_t early = steps.early_term[pair % 2 * rows], late = steps.late_term[pair % 2 * rows];
-    return iset1((-early / kZeroOfHalves & 0xffff) | -late / kZeroOfHalves * (1 << 16));
+    return iset1((-early / kZeroOfBytes & 0xffff) | -late / kZeroOfBytes * (1 << 16));
   } else {
     return iset1(*row_steps(x + pair * group_bytes(rows), rows, row).pair);
   }
@@ -127,9 +137,8 @@ struct BlockKernel {
   // Bytes with signs are too large for sums of 32 of them in 16 bits, and narrow weights of which each line
   // has inputs of two scales have both sums at once.
   static constexpr bool kHasPairs = kPairsSums && (kInHalves || kPanel.minima);
-  // PreparedRows' terms are -128 * sum(q), of 16 inputs -32 * sum(q).
   static constexpr int kTermShift =
-      kPanel.minima ? 0 : (kInHalves ? 5 : 7) - std::countr_zero(unsigned{kPanel.zero});
+      kPanel.minima ? 0 : std::countr_zero(unsigned{kZeroOfBytes}) - std::countr_zero(unsigned{kPanel.zero});
 
   // Adds the products of inputs 32 * half of a block, times their scale; x: the panel's group that they are
   // of.

@@ -196,9 +196,9 @@ void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, con
       const std::int64_t at = group * step + half * out.half;
       const std::int32_t early = sums.sum[2 * half], late = sums.sum[2 * half + 1], of_row = early + late;
       out.scale[at] = scales[half];
-      out.term[at] = -128 * of_row;
-      out.early_term[at] = -kZeroOfHalves * early;
-      out.late_term[at] = -kZeroOfHalves * late;
+      out.term[at] = -kZeroOfBytes * of_row;
+      out.early_term[at] = -kZeroOfBytes * early;
+      out.late_term[at] = -kZeroOfBytes * late;
       out.sum[at] = scales[half] * static_cast<float>(of_row);
     }
     out.pair[group * step] = ((sums.sum[0] + sums.sum[1]) & 0xffff) | (sums.sum[2] + sums.sum[3]) * (1 << 16);
@@ -343,7 +343,6 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::q5s>,
               run_narrow<PackedFormat::q5m>,
               run_narrow<PackedFormat::iq4>,
-              run_narrow<PackedFormat::iq2>,
               run_narrow<PackedFormat::iq3>,
               run_narrow<PackedFormat::fp4>,
               run_narrow<PackedFormat::q2_k>,
@@ -352,6 +351,8 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::q5_k>,
               run_narrow<PackedFormat::q6_k>,
               run_narrow<PackedFormat::iq4_xs>,
+              run_narrow<PackedFormat::iq2>,
+              run_narrow<PackedFormat::iq1>,
               run_narrow<PackedFormat::e4m3>,
               run_narrow<PackedFormat::nf4>,
               run_narrow<PackedFormat::nvfp4>,

@@ -33,10 +33,6 @@ template <PackedFormat kFormat>
 PAGODA_INLINE void unpack(const std::byte* planes, int v, W& low, W& high) {
   constexpr int kBits = panel_layout(kFormat).bits;
   if constexpr (kBits >= 4) widen_nibbles(load_weights(planes + 64 * v), low, high);
-  if constexpr (panel_layout(kFormat).bytes != nullptr) {
-    low = look_up(panel_layout(kFormat).bytes, low);
-    high = look_up(panel_layout(kFormat).bytes, high);
-  }
   if constexpr (kBits % 4 >= 2) {
     const W pairs = shift_right(load_weights(planes + kBits / 4 * 256 + v / 2 * 64), v % 2 * 4);
     if constexpr (kBits > 4) {
@@ -56,6 +52,10 @@ PAGODA_INLINE void unpack(const std::byte* planes, int v, W& low, W& high) {
       low = either(low, bits_of(shift_left(single, 2), 4));
       high = either(high, bits_of(shift_right(single, 2), 4));
     }
+  }
+  if constexpr (panel_layout(kFormat).bytes != nullptr) {
+    low = look_up(panel_layout(kFormat).bytes, low);
+    high = look_up(panel_layout(kFormat).bytes, high);
   }
 }
 template <PackedFormat kFormat>
@@ -120,8 +120,8 @@ struct Int8Kernel {
   static constexpr int kStep = 64;
   static constexpr int kHalvesOfScale = kPanel.scale_inputs / 32;
   static constexpr int kScales = static_cast<int>(kPanel.block_inputs) / kPanel.scale_inputs;
-  // PreparedRows' terms are -128 * sum(q).
-  static constexpr int kTermShift = kPanel.minima ? 7 : 7 - std::countr_zero(unsigned{kPanel.zero});
+  static constexpr int kTermShift =
+      kPanel.minima ? 0 : std::countr_zero(unsigned{kZeroOfBytes}) - std::countr_zero(unsigned{kPanel.zero});
 
   // Adds the products of inputs 32 * half of a block; x: the panel's group that they are of.
   template <int kRows, int kCols, int kOneByOne>

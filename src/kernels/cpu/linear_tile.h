@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 #include "kernels/backend.h"
@@ -81,10 +82,10 @@ using LinearTileFunction = void (*)(const LinearTile& tile);
 struct QuantizedRow {
   std::byte* q;
   float* scale;
-  std::int32_t* term;  // -128 * sum(q): what the zero point of weights without a minimum adds
+  std::int32_t* term;  // -kZeroOfBytes * sum(q): what the zero point of weights without a minimum adds
   float* sum;          // scale * sum(q): what a minimum is multiplied with
   std::int32_t *early_term,
-      *late_term;       // -kZeroOfHalves * sum(q) of the first 16 inputs, and of the other 16
+      *late_term;       // -kZeroOfBytes * sum(q) of the first 16 inputs, and of the other 16
   std::int32_t* pair;   // sum(q) of both halves of a group, 16 bits each, the first one's below
   std::int32_t* peaks;  // bound sums of 256 inputs (RowPeaks)
   std::int64_t half, step;
@@ -108,8 +109,9 @@ struct RowPeaks {
 
 // The lowest bit that 16 bits with a sign have no room for.
 constexpr std::int32_t kSignOfHalf = 1 << 15;
-// The zero point of numbers with a scale for 16 inputs, or a multiple of it.
-constexpr std::int32_t kZeroOfHalves = 32;
+// The zero point of bytes, which those of narrow numbers divide: terms of rows are that many times their
+// sums.
+constexpr std::int32_t kZeroOfBytes = 128;
 
 struct LinearKernels {
   LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
@@ -181,6 +183,7 @@ struct PanelLayout {
   const std::uint8_t* bytes = nullptr;      // the 16 that 4-bit numbers stand for; null: themselves
   int code_bits = 0;                        // a float's code takes so many in products of bf16
   const float* values = nullptr;            // the 16 that codes of 4 bits stand for
+  float share = 1;                          // a block's scale is so many times the number in half precision
 };
 struct ByteTable {
   std::uint8_t bytes[16];
@@ -188,8 +191,8 @@ struct ByteTable {
     for (int i = 0; i < 16; ++i) bytes[i] = static_cast<std::uint8_t>(values[i] + 128);
   }
 };
-inline constexpr ByteTable kIq4Bytes{kIq4Values}, kIq2Bytes{kIq2Values}, kIq3Bytes{kIq3Values},
-    kFp4Bytes{kFp4Twice};
+inline constexpr ByteTable kIq4Bytes{kIq4Values}, kIq2Bytes{kIq2Values}, kIq1Bytes{kIq1Values},
+    kIq3Bytes{kIq3Values}, kFp4Bytes{kFp4Twice};
 inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"plain", 0, 1, 0, 64},
     {"f32", 0, 1, 0, 64},
@@ -203,7 +206,6 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q5s", 64, 64, 64, 64 + 640, 5, PanelScales::shares, 32, false, 16, PackedFormat::q8},
     {"q5m", 64, 64, 128, 128 + 640, 5, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
     {"iq4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq4Bytes.bytes},
-    {"iq2", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq2Bytes.bytes},
     {"iq3", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq3Bytes.bytes},
     {"fp4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kFp4Bytes.bytes},
     {"q2_k", 0, 256, 320, 320 + 1024, 2, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
@@ -213,6 +215,10 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q6_k", 0, 256, 320, 320 + 3072, 6, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
     {"iq4_xs", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
      kIq4Bytes.bytes},
+    {"iq2", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
+     kIq2Bytes.bytes, 0, nullptr, kIqShare},
+    {"iq1", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
+     kIq1Bytes.bytes, 0, nullptr, kIqShare},
     {"e4m3", 0, 128, 64, 64 + 2048, 0, PanelScales::floats, 128, false, 0, PackedFormat::bf16, nullptr, 8},
     {"nf4", 0, 64, 64, 64 + 512, 0, PanelScales::floats, 64, false, 0, PackedFormat::bf16, nullptr, 4,
      kNf4Values},
@@ -221,7 +227,7 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"i8", 128, 64, 0, 1024, 8},
     {"wide32", 0, 256, 320, 320 + 4096, 8, PanelScales::bytes, 32, false, 128, PackedFormat::wide32},
     {"wide32m", 0, 256, 576, 576 + 4096, 8, PanelScales::bytes, 32, true, 0, PackedFormat::wide32m},
-    {"wide16", 0, 256, 576, 576 + 4096, 8, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
+    {"wide16", 0, 256, 576, 576 + 4096, 8, PanelScales::bytes, 16, false, 128, PackedFormat::wide16},
     {"wide16m", 0, 256, 1088, 1088 + 4096, 8, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
 };
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
@@ -235,9 +241,14 @@ constexpr bool is_narrow(PackedFormat format) {
 }
 // So many inputs of kMaxStrips strips stay in the first-level cache in the form that they are widened to.
 constexpr std::int64_t widened_inputs(PackedFormat format) { return has_codes(format) ? 256 : 512; }
-// The largest magnitude of a narrow number, its zero point taken off; those of tables are not asked for.
+// The largest magnitude of a narrow number, its zero point taken off.
 constexpr std::int32_t largest_number(PackedFormat format) {
   const PanelLayout& layout = panel_layout(format);
+  if (layout.bytes != nullptr) {
+    std::int32_t largest = 0;
+    for (int i = 0; i < 16; ++i) largest = std::max(largest, std::abs(layout.bytes[i] - layout.zero));
+    return largest;
+  }
   return layout.minima ? (1 << layout.bits) - 1 : layout.zero;
 }
 // The numbers of 32 inputs of a strip.

@@ -9,7 +9,10 @@ namespace {
 template <PackedFormat kFormat>
 PAGODA_INLINE void widen_steps(const std::byte* block, std::byte* out) {
   constexpr int kPairs = BlockSteps<kFormat>::kGroups / 2;
-  std::memcpy(out, block, panel_layout(kFormat).minima ? 64 : 32);
+  if constexpr (panel_layout(kFormat).minima)
+    std::memcpy(out, block, 64);
+  else
+    store(reinterpret_cast<float*>(out), block_scale<kFormat>(block));
   out += kStepPairsAt;
   for (int pair = 0; pair < kPairs; ++pair, out += 64) store_integers(out, scale_pair<kFormat>(block, pair));
   if constexpr (panel_layout(kFormat).minima) {

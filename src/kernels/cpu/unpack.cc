@@ -39,7 +39,8 @@ WeightStep step_at(const PanelLayout& panel, float unit, const std::byte* block,
   if (panel.scales == PanelScales::shares)
     return {unit * half(32 * g), panel.minima ? unit * half(32 * (groups + g)) : 0};
   const auto byte = [&](std::int64_t at) { return std::to_integer<int>(block[at + c]); };
-  if (!panel.minima) return {half(0) * static_cast<float>(static_cast<std::int8_t>(byte(32 + 16 * g))), 0};
+  if (!panel.minima)
+    return {panel.share * half(0) * static_cast<float>(static_cast<std::int8_t>(byte(32 + 16 * g))), 0};
   const bool pairs = panel.scale_inputs == 16;
   const int scale = byte(64 + 16 * g), minimum = pairs ? scale >> 4 : byte(64 + 16 * (groups + g));
   return {half(0) * static_cast<float>(pairs ? scale & 15 : scale), half(32) * static_cast<float>(minimum)};

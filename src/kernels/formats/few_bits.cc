@@ -1,5 +1,7 @@
 // The types of few evenly spaced values and one half-precision scale a block: TQ1_0 (-1, 0, 1, five to a
 // byte), TQ2_0 and Q2_0 (-1 to 2, four to a byte) and Q1_0 (-1 or 1, eight to a byte).
+#include <algorithm>
+
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {
@@ -21,7 +23,18 @@ constexpr WeightFormat evenly_spaced() {
     const float d = load_half(b + kScaleAt);
     return nibbles_of(kSpacing * d, -d, [&](int i) { return kNumber(b, first + i); });
   };
-  return {.decode = blocks<kType, kBlock>, .int8_panels = PackedFormat::q4, .nibbles = kNibbles};
+  if constexpr (kInfo.block_elements != kSuperBlockInputs)
+    return {.decode = blocks<kType, kBlock>, .int8_panels = PackedFormat::q4, .nibbles = kNibbles};
+  // d is eight times an eighth of it; -1 to 2 stand from number 2 on in kIq1Values.
+  constexpr auto kRead = +[](Bytes b, SuperBlock& out) {
+    out.d = load<std::uint16_t>(b + kScaleAt);
+    std::ranges::fill(out.scales, std::int8_t{8});
+    for (int i = 0; i < kSuperBlockInputs; ++i) out.numbers[i] = static_cast<std::uint8_t>(kNumber(b, i) + 2);
+  };
+  return {.decode = blocks<kType, kBlock>,
+          .int8_panels = PackedFormat::iq1,
+          .super_block = kRead,
+          .nibbles = kNibbles};
 }
 
 // A byte is 256/243 of a number of five digits in base 3, rounded up: times 3, its first digit passes 256.

@@ -47,6 +47,20 @@ void super_blocks(Bytes data, std::int64_t elements, float* out) {
   }
 }
 
+// The same of numbers that stand for the values of a table: w = share * d * scale * value, without a
+// rounding.
+template <DType kType, void (*kRead)(Bytes block, SuperBlock& out), int kGroup,
+          const std::int8_t (&kValues)[16], float kShare = 1.0f>
+void valued_blocks(Bytes data, std::int64_t elements, float* out) {
+  SuperBlock b;
+  for (const float* const end = out + elements; out != end; data += dtype_info(kType).block_bytes) {
+    kRead(data, b);
+    const float d = kShare * half_to_float(b.d);
+    for (int i = 0; i < kSuperBlockInputs; ++i, ++out)
+      *out = d * static_cast<float>(b.scales[i / kGroup]) * static_cast<float>(kValues[b.numbers[i]]);
+  }
+}
+
 // The eight 6-bit (scale, minimum) pairs of Q4_K and Q5_K in 12 bytes.
 inline void scale_min(int j, Bytes s, int& scale, int& min) {
   if (j < 4) {

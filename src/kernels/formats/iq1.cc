@@ -7,58 +7,61 @@
 namespace pagoda::formats {
 namespace {
 
-constexpr float kShift = 0.125f;
-
-// Number i of the point, plus 1.
-int digit(std::uint16_t point, int i) { return point >> (2 * i) & 3; }
-
-void put(std::uint16_t point, float scale, float shift, float* out) {
-  for (int i = 0; i < 8; ++i) out[i] = scale * (static_cast<float>(digit(point, i) - 1) + shift);
-}
-
-struct Group {  // 32 numbers of IQ1_S
-  float scale, shift;
-  std::uint16_t points[4];
-};
-
-Group group_of(Bytes b, int g) {
-  const auto high = load<std::uint16_t>(b + 34 + 2 * g);
-  Group group{.scale = load_half(b) * static_cast<float>(2 * (high >> 12 & 7) + 1),
-              .shift = (high & 0x8000) != 0 ? -kShift : kShift,
-              .points = {}};
-  for (int p = 0; p < 4; ++p) group.points[p] = kIq1Grid[b[2 + 4 * g + p] | (high >> (3 * p) & 7) << 8];
-  return group;
-}
-
-void block_s(Bytes b, float* out) {
-  for (int g = 0; g < 8; ++g) {
-    const Group group = group_of(b, g);
-    for (int p = 0; p < 4; ++p) put(group.points[p], group.scale, group.shift, out + 32 * g + 8 * p);
+// The numbers of point `p` of a block as kIq1Values counts them.
+void put_point(int p, std::uint16_t point, bool down, SuperBlock& out) {
+  constexpr std::uint8_t kUp[4] = {1, 4, 7}, kDown[4] = {0, 2, 6};
+  for (int i = 0; i < 8; ++i) {
+    const int digit = point >> (2 * i) & 3;
+    out.numbers[8 * p + i] = down ? kDown[digit] : kUp[digit];
   }
 }
 
-NibbleGroup nibbles_s(Bytes row, std::int64_t group) {
-  const Bytes b = row + group / 8 * dtype_info(DType::iq1_s).block_bytes;
-  const Group g = group_of(b, static_cast<int>(group % 8));
-  return nibbles_of(g.scale, g.scale * (g.shift - 1), [&](int i) { return digit(g.points[i / 8], i % 8); });
+std::int8_t odd_scale(int bits) { return static_cast<std::int8_t>(2 * (bits & 7) + 1); }
+
+// The high bits, the scale and the direction of 32 numbers of IQ1_S.
+std::uint16_t shared_s(Bytes b, std::int64_t group) { return load<std::uint16_t>(b + 34 + 2 * group); }
+
+void read_s(Bytes b, SuperBlock& out) {
+  out.d = load<std::uint16_t>(b);
+  for (int g = 0; g < 8; ++g) {
+    const int high = shared_s(b, g);
+    out.scales[2 * g] = out.scales[2 * g + 1] = odd_scale(high >> 12);
+    for (int p = 0; p < 4; ++p)
+      put_point(4 * g + p, kIq1Grid[b[2 + 4 * g + p] | (high >> (3 * p) & 7) << 8], (high & 0x8000) != 0,
+                out);
+  }
 }
 
-void block_m(Bytes b, float* out) {
+// The step of 8-bit panels, which have one for 32 numbers.
+WeightStep step_s(Bytes row, std::int64_t group) {
+  const Bytes b = row + group / 8 * dtype_info(DType::iq1_s).block_bytes;
+  return WeightStep::symmetric(kIqShare * load_half(b) *
+                               static_cast<float>(odd_scale(shared_s(b, group % 8) >> 12)));
+}
+
+void read_m(Bytes b, SuperBlock& out) {
   const Bytes high = b + 32, scales = b + 48;
-  std::uint16_t d = 0;
-  for (int i = 0; i < 4; ++i) d |= (scales[2 * i + 1] >> 4) << (4 * i);
+  out.d = 0;
+  for (int i = 0; i < 4; ++i) out.d |= static_cast<std::uint16_t>((scales[2 * i + 1] >> 4) << (4 * i));
+  for (int g = 0; g < 16; ++g)
+    out.scales[g] = odd_scale(load<std::uint16_t>(scales + g / 4 * 2) >> (3 * (g % 4)));
   for (int p = 0; p < 32; ++p) {
     const int more = high[p / 2] >> (4 * (p % 2));
-    const int scale = load<std::uint16_t>(scales + p / 8 * 2) >> (3 * (p / 2 % 4)) & 7;
-    put(kIq1Grid[b[p] | (more & 7) << 8], half_to_float(d) * static_cast<float>(2 * scale + 1),
-        (more & 8) != 0 ? -kShift : kShift, out + 8 * p);
+    put_point(p, kIq1Grid[b[p] | (more & 7) << 8], (more & 8) != 0, out);
   }
+}
+
+template <DType kType, void (*kRead)(Bytes block, SuperBlock& out)>
+constexpr WeightFormat format(WeightStep (*step)(Bytes row, std::int64_t group) = nullptr) {
+  return {.decode = valued_blocks<kType, kRead, 16, kIq1Values, kIqShare>,
+          .int8_panels = PackedFormat::iq1,
+          .super_block = kRead,
+          .step = step};
 }
 
 }  // namespace
 
-const WeightFormat iq1_s = {
-    .decode = blocks<DType::iq1_s, block_s>, .int8_panels = PackedFormat::q4, .nibbles = nibbles_s};
-const WeightFormat iq1_m = {.decode = blocks<DType::iq1_m, block_m>};
+const WeightFormat iq1_s = format<DType::iq1_s, read_s>(step_s);
+const WeightFormat iq1_m = format<DType::iq1_m, read_m>();
 
 }  // namespace pagoda::formats

@@ -14,15 +14,6 @@ void read(Bytes b, SuperBlock& out) {
   }
 }
 
-void block(Bytes b, float* out) {
-  SuperBlock numbers;
-  read(b, numbers);
-  const float d = half_to_float(numbers.d);
-  for (int i = 0; i < 256; ++i)
-    out[i] =
-        d * static_cast<float>(numbers.scales[i / 32]) * static_cast<float>(kIq4Values[numbers.numbers[i]]);
-}
-
 WeightStep step(Bytes row, std::int64_t group) {
   SuperBlock numbers;
   read(row + group / 8 * dtype_info(DType::iq4_xs).block_bytes, numbers);
@@ -31,7 +22,7 @@ WeightStep step(Bytes row, std::int64_t group) {
 
 }  // namespace
 
-const WeightFormat iq4_xs = {.decode = blocks<DType::iq4_xs, block>,
+const WeightFormat iq4_xs = {.decode = valued_blocks<DType::iq4_xs, read, 32, kIq4Values>,
                              .int8_panels = PackedFormat::iq4_xs,
                              .super_block = read,
                              .step = step};
