@@ -1,8 +1,8 @@
 #pragma once
-// AnswerFiles: kept answers as files of one folder, one each, so that they outlive the process. Not which of
-// them are kept, and for how long (answer_store.h). A file appears whole or not at all: it is written beside
-// its place and renamed. It says how long its parts are and their checksum; one that is damaged, or is not
-// ours, is no answer, and is removed or left alone. Not synced: after a power cut the last ones may be gone.
+// AnswerFiles: stored answers as files of one folder, one each, so that they outlive the process. It does not
+// decide which are kept, or for how long (answer_store.h). A file appears complete or not at all: it is
+// written under another name and renamed. It has the lengths of its parts and a checksum. Damaged files are
+// removed, foreign ones left alone. Files are not synced: a power failure may lose the last ones.
 //
 //     "pagoda answer 1\n" {"id","owner","answer":bytes,"conversation":bytes,"xxh64"} "\n" answer conversation
 //
@@ -28,8 +28,8 @@ class AnswerFiles {
     std::size_t bytes = 0;  // as StoredAnswer counts them
   };
 
-  // Makes the folder where there is none, for this user alone. invalid_argument, in one line: it cannot be
-  // made or written, or another process has it.
+  // Creates the folder if missing, for this user only. invalid_argument, in one line: it cannot be created or
+  // written, or another process uses it.
   static Result<std::shared_ptr<const AnswerFiles>> open(const std::string& folder);
   ~AnswerFiles();
   AnswerFiles(const AnswerFiles&) = delete;
@@ -49,7 +49,7 @@ class AnswerFiles {
   const int lock_;  // file descriptor
 };
 
-// The parts of a file's bytes; nothing where they are not whole. Apart, for fuzzing.
+// The parts of a file's bytes; nullopt if incomplete or damaged. A function of its own for fuzzing.
 struct ParsedAnswerFile {
   std::string id, owner, answer, conversation;
 };

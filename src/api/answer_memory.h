@@ -1,7 +1,7 @@
 #pragma once
-// How much memory the answer of a call can take, told before it begins, so that all answers together fit a
-// budget. Counted is what grows with the call: tokens, their text and log-probabilities, from the engine's
-// outputs to the last byte sent. Not the JSON, which is written in small pieces. Units: bytes. Threads: any.
+// The maximum memory of a call's answer, known before it starts, so that all answers together fit a budget.
+// It counts what grows with the answer: tokens, their text and log-probabilities, from the engine's outputs
+// to the last byte sent. Not the JSON, which is written in small pieces. Units: bytes. Threads: any.
 #include <cstdint>
 #include <span>
 

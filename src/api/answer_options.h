@@ -1,5 +1,5 @@
 #pragma once
-// AnswerOptions: what a call wants of its answer, whatever the protocol. Plain data.
+// AnswerOptions: the options of a call's answer, independent of protocols. Plain data.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,17 +21,17 @@ struct AnswerOptions {
   std::optional<std::int32_t> logprobs;  // alternatives per token
   bool content_logprobs = false;         // only of tokens that make content: no reasoning, no calls, no ends
   bool return_token_ids = false;
-  bool without_generation = false;  // only the prompt is asked about: what is generated is not shown
+  bool without_generation = false;  // only the prompt is wanted: generated tokens are not returned
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
   bool include_stop = false;
   std::int32_t min_tokens = 0;
   std::vector<PromptInfo> prompts;
-  // How reasoning and tool calls are told apart in the text; absent: all of it is content.
+  // Parser of reasoning and tool calls in the text; absent: all of it is content.
   std::optional<AnswerParserOptions> parser;
   ToolOrigins origins = {};       // tools whose calls the client knows under other names than the model
-  bool parallel_calls = true;     // false: only the first call is told
-  bool include_reasoning = true;  // false: reasoning is read and not told
+  bool parallel_calls = true;     // false: only the first call is returned
+  bool include_reasoning = true;  // false: reasoning is parsed and not returned
 };
 
 }  // namespace pagoda

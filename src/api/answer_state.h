@@ -1,7 +1,7 @@
 #pragma once
-// AnswerState: one call's answer as it grows, in no protocol's form: outputs of the engine in; out come
-// choices with text that is certain, why they ended, and usage. Does the detokenizing and the stop strings. A
-// protocol's AnswerWriter has one and gives it a form.
+// AnswerState: the growing answer of one call, independent of protocols: outputs of the engine in; choices
+// with final text, finish reasons and usage out. It detokenizes and matches stop strings. Each protocol's
+// AnswerWriter has one and writes it in its form.
 //
 // Invariant: once finished(), add() changes nothing; every choice has a finish reason, or error() says why
 // not. Threads: none; one at a time.
@@ -29,7 +29,7 @@ class AnswerState {
  public:
   AnswerState(const AnswerOptions& options, const Tokenizer& tokenizer);  // borrows both
 
-  // As AnswerWriter says.
+  // As in AnswerWriter.
   void add(std::size_t prompt_index, RequestOutput output);
   void fail(Status error);
   std::vector<SequenceStop> take_stops();

@@ -1,6 +1,6 @@
 #pragma once
-// AnswerStore: answers that a client may ask for again by their id. Texts in no protocol's form, bounded in
-// bytes; the least recently used leaves first. An answer belongs to an owner; nobody else finds it.
+// AnswerStore: answers that clients can retrieve by id. Its texts are opaque, and limited in bytes; the least
+// recently used is evicted first. Only its owner can find an answer.
 //     add(running) -> finish -> settled            with files (answer_files.h): settled -> written
 //     add ----------------------> settled
 //   * Running answers are in memory and are never evicted. Files are written on a thread of the store's own,
@@ -27,10 +27,10 @@ namespace pagoda {
 
 struct StoredAnswer {
   std::string owner;
-  std::string answer;        // as a client is given it
+  std::string answer;        // as returned to a client
   std::string conversation;  // the conversation that it answers
   bool running = false;
-  // Its stream as far as it has come, for clients that follow it; not in files. Null: it is no stream.
+  // Its stream so far, for clients that follow it; not in files. Null: not streamed.
   std::shared_ptr<AnswerLog> log = {};
 
   std::size_t bytes() const {
@@ -48,9 +48,9 @@ class AnswerStore {
 
   bool enabled() const { return max_bytes_ > 0; }
   std::size_t max_bytes() const { return max_bytes_; }
-  // False: the id is taken, or there is no room for it.
+  // False: the id exists, or the answer does not fit.
   bool add(const std::string& id, StoredAnswer answer);
-  // Stores the end of a running answer. False: it has been erased, or is not running any more.
+  // Stores the end of a running answer. False: it has been erased, or is no longer running.
   bool finish(const std::string& id, std::string answer);
   std::optional<StoredAnswer> find(std::string_view id, std::string_view owner);
   bool erase(std::string_view id, std::string_view owner);
@@ -85,11 +85,11 @@ class AnswerStore {
   std::thread writer_;  // last: uses all of the above
 };
 
-// Calls that go on without the client that made them.
+// Calls that continue without their client.
 class DetachedCalls {
  public:
   virtual ~DetachedCalls() = default;
-  virtual bool cancel(std::string_view id) = 0;  // false: there is none of this id
+  virtual bool cancel(std::string_view id) = 0;  // false: unknown id
 };
 
 }  // namespace pagoda

@@ -1,8 +1,8 @@
 #pragma once
-// ChatCall: a conversation and what is wanted of its answer -> one request of the engine. Between the fields
-// of a protocol, which are its own business, and chat_prompt_tokens.h: here is what all of them do in
-// between, so that the same conversation gives the same tokens whichever way it came. Errors:
-// invalid_argument with a param() in the words of Conversation, or "max_tokens". Threads: any.
+// ChatCall: turns a conversation and the options of its answer into one engine request. It is the shared step
+// between the parsers of the protocols and chat_prompt_tokens.h, so that the same conversation has the same
+// tokens in every protocol. Errors: invalid_argument with a param() named as in Conversation, or
+// "max_tokens". Threads: any.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -21,36 +21,36 @@
 
 namespace pagoda {
 
-// Defaults of a request: generation_config.json's values, and the model's ends of turns.
+// Defaults of a request: the values of generation_config.json, and the model's end-of-turn tokens.
 SamplingParams default_sampling(const ApiContext& context);
 
-// The sampling fields by the names that a protocol has for them; an empty name: it has none.
+// A protocol's names of the sampling fields; empty: the protocol does not have the field.
 struct SamplingNames {
   std::string_view temperature = "temperature", top_p = "top_p", top_k = "top_k", min_p = {};
   std::string_view repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {}, seed = {};
 };
 void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling);
-// "stop", or whatever it is called.
+// "stop", or the protocol's name for it.
 void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answer);
 
-// How the answer's reasoning, and its calls if it may have any, are to be read after this prompt.
+// The formats of reasoning and of tool calls (if allowed) in the answer to this prompt.
 AnswerParserOptions answer_parser_options(const ApiContext& context, bool may_call,
                                           std::span<const TokenId> prompt);
-// The answer is read so, with these tools declared; as it comes where neither format is known.
+// Parser options for these formats and tools; absent (plain text) if neither format is known.
 void set_answer_parser(AnswerParserOptions parser, std::vector<ToolSpec> tools, AnswerOptions& answer);
 
-// How many tokens the reasoning may have, where that is to be held: a budget that is no rule is left to the
-// model where holding it would keep its tool calls from being written, or its reasoning is not told apart.
+// The token limit of reasoning, if it is to be enforced. An optional budget is not enforced if that would
+// prevent tool calls, or if the model's reasoning is not parsed.
 std::optional<std::int32_t> thinking_budget(const ReasoningWish& wish, std::span<const ToolSpec> tools,
                                             const ApiContext& context, const AnswerParserOptions& parser);
 
-// How many tokens an answer may have. `asked`: at least one, or what is left of the context (at most
-// `otherwise`). context_length_exceeded where there is no room for them.
+// The token limit of an answer. `asked`: at least one; absent: the rest of the context (at most
+// `otherwise`). context_length_exceeded: they do not fit.
 Result<std::int32_t> token_budget(const ApiContext& context, std::string_view param,
                                   std::size_t prompt_tokens, std::optional<std::int64_t> asked,
                                   std::optional<std::int64_t> otherwise = {});
 
-// The tokens of a text as it is. `param` names it in errors.
+// The tokens of a text without a template. `param` names it in errors.
 Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::string_view param,
                                                 std::string_view text, const EncodeOptions& options);
 
@@ -74,10 +74,10 @@ struct ChatRequest {
   std::vector<GrammarSpec> grammars = {};  // that hold the answer: the first that compiles
   bool clipped = false;                    // fewer tokens than were asked for
 };
-// The same for a prompt that is there already: `call`'s conversation is not looked at.
+// The same for an existing prompt; the conversation of `call` is ignored.
 Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::vector<TokenId> prompt,
                                  const ApiContext& context);
-// Takes the conversation. The prompt's tokens stand in `call.answer.prompts`, too.
+// Moves the conversation out of `call`. The prompt's tokens are also stored in `call.answer.prompts`.
 Result<ChatRequest> make_chat_request(ChatCall& call, const ApiContext& context);
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// ChoiceState: one choice of an answer as it grows: its tokens, the text that is certain so far, and why it
-// ended. In no protocol's form.
+// ChoiceState: one choice of a growing answer, independent of protocols: its tokens, the text that is final
+// so far, and its finish reason.
 // Threads: none.
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ class ChoiceState {
  public:
   ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt);
 
-  // Takes new tokens. True when a stop string ended the text and the engine has yet to be told.
+  // Takes new tokens. True if a stop string ended the text, so that the engine must end the sequence.
   bool absorb(SequenceDelta&& delta);
 
   bool finished() const { return finish_reason.has_value(); }
@@ -35,7 +35,7 @@ class ChoiceState {
     std::string arguments;               // a custom tool has its input here
     const ToolOrigin* origin = nullptr;  // null: the client knows the tool as the model does
   };
-  // Text absorbed since the writer took it last.
+  // Text since the writer last took it.
   struct Fresh {
     std::string text;  // content
     std::string reasoning;
@@ -77,8 +77,8 @@ class ChoiceState {
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
   std::vector<TokenLogprobs> unsettled_;  // their tokens may be content, or markup
-  // A grammar that allows nothing but calls makes small models repeat the last one until their tokens end: a
-  // call of the same tool is told once it is known to differ, and the same call ends the answer.
+  // Small models under a grammar of calls repeat the last call until their tokens end. A further call of the
+  // same tool is held back until it differs from the last one; an identical call ends the answer.
   CallText last_, current_;
   std::vector<AnswerEvent> held_;  // events of the current call
   bool holds_ = false, repeated_ = false;

@@ -1,14 +1,14 @@
 #pragma once
-// Status -> HTTP status and what a client may be told of it. The only place that knows this mapping; the
-// body's form is each protocol's own. Messages of `internal` and `corrupt_data` are ours alone: the client
-// sees a general sentence. Threads: any.
+// Maps a Status to an HTTP status and the message for the client. The only place with this mapping; each
+// protocol has its own error body. Messages of `internal` and `corrupt_data` are not sent: the client gets a
+// general sentence. Threads: any.
 #include <string>
 
 #include "base/status.h"
 
 namespace pagoda {
 
-// An error as any protocol may write it.
+// An error, independent of protocols.
 struct ApiError {
   int status = 400;
   std::string message;

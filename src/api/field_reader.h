@@ -1,8 +1,8 @@
 #pragma once
 // FieldReader: the fields of one JSON object, each with a type and a range. A null counts as absent. The
-// first error sticks and names the field by its dotted path ("messages.0.content"); after it every
-// reading gives "absent", so callers read everything and look at status() once.
-// Fields that nobody reads are ignored; unread() names them.
+// first error is kept and names the field by its dotted path ("messages.0.content"). After it every read
+// returns "absent", so callers read all fields and check status() once.
+// Fields that are not read are ignored; unread() names them.
 // Threads: none.
 #include <boost/json/object.hpp>
 #include <cstdint>
@@ -36,20 +36,20 @@ class FieldReader {
                                                 std::int32_t vocab_size);
   const boost::json::object* object(std::string_view name);
   const boost::json::array* array(std::string_view name, std::size_t max_count);
-  // The value as it came; null when absent or JSON null. `types` are those of JSON Schema that the caller
-  // takes, for /openapi.json; none: any.
+  // The raw value; null if absent or JSON null. `types`: the JSON Schema types that the caller accepts, for
+  // /openapi.json; empty: any.
   const boost::json::value* raw(std::string_view name,
                                 std::initializer_list<std::string_view> types = {}) const;
-  bool has(std::string_view name) const { return find(name) != nullptr; }  // says nothing of its type
+  bool has(std::string_view name) const { return find(name) != nullptr; }  // any type
 
-  // Refuses any value of these but null (and false, 0 items): a feature that this build has not.
+  // Refuses every value of these except null (and false, 0 items): unsupported features.
   void not_built(std::string_view name, std::string_view why);
 
   void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
   void fail(Status status);
   std::string path_of(std::string_view name) const;
   const boost::json::object& whole() const { return object_; }
-  // The object's fields that nobody has asked for.
+  // The object's fields that were not read.
   std::vector<std::string_view> unread() const;
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }

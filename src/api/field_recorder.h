@@ -1,9 +1,9 @@
 #pragma once
-// FieldRecorder: what FieldReaders ask for while it stands, on this thread: each field by its path
-// ("messages.0.role"), with what it may hold as JSON Schema. /openapi.json is made of what the parsers read
-// of sample bodies, so that the two cannot differ (server/body_schemas_test.cc). A server that runs has none,
-// which costs a null check a field. Threads: one; a second one on the same thread takes the place of the
-// first until it goes.
+// FieldRecorder: records the fields that FieldReaders read on this thread during its lifetime: each path
+// ("messages.0.role") with its JSON Schema. /openapi.json is generated from what the parsers read of sample
+// bodies, so that the two cannot differ (server/body_schemas_test.cc). A running server has none, which costs
+// a null check per field. Threads: one; a second one on the same thread replaces the first until it is
+// destroyed.
 #include <boost/json/object.hpp>
 #include <map>
 #include <set>
@@ -21,11 +21,11 @@ class FieldRecorder {
 
   static FieldRecorder* current() { return current_; }
 
-  // `schema`: empty where any value may stand. A field that is read twice has both.
+  // `schema`: empty if any value is allowed. A field that is read twice has both.
   void note(const std::string& path, boost::json::object schema);
   void note_required(const std::string& path) { required_.insert(path); }
 
-  // The schema of the whole body, with lists' places ("0") as their items.
+  // The schema of the whole body, with list indices ("0") as items.
   boost::json::object schema() const;
   const std::set<std::string>& required() const { return required_; }
 

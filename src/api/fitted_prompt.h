@@ -1,7 +1,7 @@
 #pragma once
-// A conversation that may be too long -> prompt tokens that leave room for an answer, by dropping messages
-// from its beginning, as OpenAI's truncation "auto" does. System messages at the beginning stay, a call is
-// never parted from its results, and the last turn of the user stays. Threads: any.
+// Fits a conversation and its answer into the context by dropping the oldest messages, as OpenAI's
+// truncation "auto" does. System messages at the beginning stay, a call is never separated from its results,
+// and the user's last turn stays. Threads: any.
 #include <cstdint>
 #include <vector>
 
@@ -13,8 +13,8 @@
 
 namespace pagoda {
 
-// `room`: tokens of the answer. Drops as little as it can, and says so in `warnings`. What does not fit even
-// then is given as it is: whoever made the conversation is told how long it is.
+// `room`: tokens of the answer. Drops as few messages as possible, and reports them in `warnings`. If that
+// does not suffice, it returns the tokens of the whole conversation, so that the error has its length.
 Result<std::vector<TokenId>> fitted_prompt_tokens(const Conversation& conversation, std::int64_t room,
                                                   const ApiContext& context, const ChatPromptOptions& options,
                                                   Warnings& warnings);

@@ -1,7 +1,7 @@
 #pragma once
-// HeldAnswer: what a grammar has to hold an answer to, put together for all protocols: the form that was
-// asked for, calls of tools that must come or are to be strict, how long the reasoning may be. It knows how
-// the model's formats write these (text/call_shape.h), and gives the parser what it has to know of it.
+// HeldAnswer: builds the grammar that constrains an answer, for all protocols: the requested form, forced or
+// strict tool calls, the limit of reasoning. It knows how the model's formats write these
+// (text/call_shape.h), and adapts the parser options to them.
 // Threads: any.
 #include <cstdint>
 #include <optional>
@@ -33,9 +33,9 @@ struct AnswerWishes {
   std::optional<std::int32_t> thinking_budget;  // tokens
 };
 
-// The grammars to try in this order: the first that compiles holds the answer. None: nothing is to be held.
-// `parser` says how the answer is read, tool and reasoning formats and whether the prompt has opened the
-// reasoning; it is changed where calls are held. Errors name the request's fields in OpenAI's words.
+// The grammars to try in order: the first that compiles is used. Empty: no constraint.
+// `parser`: the formats of tools and reasoning, and whether the prompt has opened the reasoning; it is
+// changed if calls are constrained. Errors name the request's fields as in OpenAI's API.
 Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const ApiContext& context,
                                              AnswerParserOptions& parser);
 

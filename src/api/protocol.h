@@ -1,9 +1,9 @@
 #pragma once
-// Protocol: how one kind of client talks to us: its paths, what its bodies mean, what its answers look like.
-// A protocol is a folder of api/ with a table of rows, and a line in server/protocols.cc; none knows another,
-// a socket or the engine. What all of them share stands beside this file: strict JSON (json.h,
-// field_reader.h), prompts (chat_prompt_tokens.h), answers as they grow (answer_state.h). Threads: handlers
-// run on any thread, several at a time; they keep nothing between calls.
+// Protocol: the API of one kind of client: its paths, how its bodies are parsed, and the form of its answers.
+// A protocol is a folder of api/ with a table of routes, and a line in server/protocols.cc. It knows no other
+// protocol, no socket and no engine. Shared parts are in this folder: strict JSON (json.h, field_reader.h),
+// prompts (chat_prompt_tokens.h), growing answers (answer_state.h). Threads: handlers run on any thread,
+// several at a time; they keep no state between calls.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -40,7 +40,7 @@ inline constexpr std::size_t kServerBodyLimit = std::numeric_limits<std::size_t>
 // A route's row, without its handler.
 struct RouteFacts {
   std::string_view method;  // GET answers HEAD, too
-  std::string_view path;    // exact; a last part in braces takes all that follows: "/v1/models/{model}"
+  std::string_view path;    // exact; a last part in braces matches the rest: "/v1/models/{model}"
   Role role = Role::user;
   Cost cost = Cost::inlined;
   AnswerForm form = AnswerForm::json;  // form of a streamed answer
@@ -48,16 +48,16 @@ struct RouteFacts {
   std::size_t max_body_bytes = kServerBodyLimit;  // 413 beyond it, or beyond the server's own limit
 };
 
-// One request, read to its end.
+// One request, completely received.
 struct ApiCall {
   std::string_view method, path;  // the row that matched
   std::string parameter;          // the path's part in braces, decoded
-  std::string query = {};         // behind the path's '?', as sent
+  std::string query = {};         // after the path's '?', as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
   std::int64_t created = 0;                                  // unix seconds
-  std::string owner = {};  // whose call it is, where keys tell clients apart; no secret
+  std::string owner = {};  // name of the client's key, if there are several; not the secret
 
   std::string_view header(std::string_view name) const {
     for (const auto& [known, value] : headers)
@@ -72,24 +72,24 @@ struct ApiAnswer {
   std::string content_type = "application/json";
   int status = 200;
   std::string warning = {};  // the header's value (warnings.h)
-  // Given: the answer is the events of this log from `first_event` on, as they come, instead.
+  // If set, the answer is a stream of this log's events from `first_event` on instead.
   std::shared_ptr<AnswerLog> follow = {};
   std::size_t first_event = 0;
 };
 
-// A call for the engine, understood and checked.
+// A call for the engine, parsed and validated.
 struct ApiGeneration {
   std::string id;                 // as the client sees it
   std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
-  // To be compiled into the requests' constraint before they are submitted: the first that can be. None:
-  // none.
+  // Alternatives for the requests' constraint, compiled before they are submitted: the first that compiles is
+  // used. Empty: no constraint.
   std::vector<GrammarSpec> grammars = {};
   std::unique_ptr<AnswerWriter> answer;
-  Warnings warnings = {};                // for the head of the answer
+  Warnings warnings = {};                // for the answer's headers
   std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
-  // Given: the client is answered this at once, and the call goes on without it (answer_store.h).
+  // If set, the client gets this at once, and the call continues in the background (answer_store.h).
   std::optional<std::string> at_once = {};
-  std::shared_ptr<AnswerLog> follow = {};  // for such a call: the log that the client is streamed instead
+  std::shared_ptr<AnswerLog> follow = {};  // for such a call: the log that is streamed to the client instead
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);
@@ -104,7 +104,7 @@ struct Protocol {
   std::string_view name;
   std::span<const ApiRoute> routes;
   std::string (*error_body)(const ApiError& error) = nullptr;  // JSON
-  // Header in which its clients look for the id, beside x-request-id
+  // Header in which its clients expect the id, in addition to x-request-id
   std::string_view request_id_header = {};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// How much a model is to reason, in the words of all clients: "reasoning_effort", "enable_thinking" and
+// How much a model should reason, in the fields of all clients: "reasoning_effort", "enable_thinking" and
 // "thinking_token_budget" (OpenAI, vLLM), "thinking" {type, budget_tokens} (Anthropic, Z.ai, DeepSeek),
 // "reasoning" {effort, enabled, max_tokens, exclude} (OpenAI, OpenRouter). Threads: none.
 #include <boost/json/object.hpp>
@@ -13,18 +13,18 @@ namespace pagoda {
 
 struct ReasoningWish {
   std::optional<bool> thinks;
-  bool adaptive = false;  // `thinks`, unless whoever runs the server has said otherwise
+  bool adaptive = false;  // `thinks`, unless the server's defaults differ
   std::optional<std::string> effort;
   std::optional<std::int32_t> budget;  // tokens
-  bool budget_is_rule = false;         // refused where it cannot be held; else held where it can be
-  bool told = true;                    // false: reasoning is read, and not shown to the client
+  bool budget_is_rule = false;         // true: refused if it cannot be enforced; false: best effort
+  bool told = true;                    // false: reasoning is parsed, and not returned to the client
 
-  // In the words that templates know. What is in `kwargs` already goes first. `server`: what the server was
-  // told to say for whoever says nothing.
+  // Sets the variables of chat templates. Existing entries of `kwargs` take precedence. `server`: the
+  // server's default variables.
   void tell_template(boost::json::object& kwargs, const boost::json::object& server) const;
 };
 
-// All of these fields that `fields` has; the later named go first. Errors are left in `fields`.
+// Reads all of these fields; the later named take precedence. Errors are left in `fields`.
 ReasoningWish read_reasoning_wish(FieldReader& fields);
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// ToolOrigins: tools that the model knows by another name or in another form than the client declared them.
-// Calls are told to the client in its own terms. Plain data.
+// ToolOrigins: tools that the model sees under another name or in another form than the client declared.
+// Calls are returned in the client's form. Plain data.
 #include <functional>
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ struct ToolOrigin {
   bool operator==(const ToolOrigin&) const = default;
 };
 
-// By the model's name for the tool. Tools that are the same to both sides are not in it.
+// By the model's name for the tool. Only tools that differ.
 using ToolOrigins = std::map<std::string, ToolOrigin, std::less<>>;
 
 }  // namespace pagoda

@@ -13,7 +13,7 @@ enum class ToolForm : std::uint8_t {
   function,  // arguments by a JSON Schema
   custom,    // one text, maybe of a grammar
   group,     // tools under a common name
-  known,     // the client runs it, and knows its schema without being told
+  known,     // run by the client, with a schema that the type implies
   left_out,
 };
 
@@ -27,7 +27,7 @@ struct ToolType {
   }
 };
 
-// Null: nobody knows the type.
+// Null: unknown type.
 const ToolType* find_tool_type(std::string_view name);
 
 }  // namespace pagoda

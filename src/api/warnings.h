@@ -1,6 +1,6 @@
 #pragma once
-// Warnings: what a request asked for and the server leaves out although it answers. The client is told in one
-// Warning header (RFC 7234 §5.5), and the log has each kind once. Not errors: those refuse the request.
+// Warnings: parts of a request that the server leaves out while it answers the rest. The client gets one
+// Warning header (RFC 7234 §5.5), and the log has each kind once. Errors, in contrast, refuse the request.
 // Threads: none; is_new_to_log() from any.
 #include <string>
 #include <string_view>
@@ -10,20 +10,20 @@ namespace pagoda {
 
 class Warnings {
  public:
-  // `path` names the field, `problem` says in half a sentence what is left out and why.
+  // `path` names the field; `problem` states what is left out and why.
   void add(std::string_view path, std::string_view problem);
   bool empty() const { return texts_.empty(); }
   const std::vector<std::string>& texts() const { return texts_; }
-  // The header's value: printable ASCII of at most 2 KiB. Empty: there is nothing to tell.
+  // The header's value: printable ASCII of at most 2 KiB. Empty: no warnings.
   std::string header() const;
 
  private:
   std::vector<std::string> texts_;
 };
 
-// `text` as far as it is a short name, which a log or a header may repeat; else "?".
+// `text` if it is a short name that is safe in a log or a header; otherwise "?".
 std::string_view name_or_mark(std::string_view text);
-// True the first time for each `text`; after some hundreds of them never again.
+// True the first time for each `text`; after some hundred texts always false.
 bool is_new_to_log(std::string text);
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 #pragma once
 // The stacks of all threads of this process, for a log before it ends. Exported functions have names; other
 // addresses are "program(+offset)", for addr2line. Takes a signal (SIGRTMIN + 7) on first use. Threads: any,
-// one at a time; a thread that answers no signal is named.
+// one at a time; a thread that does not respond to signals is named.
 #include <string>
 #include <vector>
 

@@ -1,12 +1,10 @@
 #pragma once
-// How many draft tokens are worth computing: those whose chance to be right is above their share of the
-// step's time. A step takes about as long as kStepRows rows, for the weights that it reads whatever it
-// computes, and a row for each token; so beside few sequences a draft is nearly free, and beside many it
-// takes a token's whole time. The chance is measured on the sequence itself, in classes of how many tokens
-// agreed before the draft.
-// Source: the trade-off is that of Leviathan et al., "Fast Inference from Transformers via Speculative
-// Decoding" (2023), §3.3, with measured acceptance.
-// Threads: none.
+// The number of draft tokens worth computing: those whose probability of acceptance exceeds their share of
+// the step's time. A step costs about kStepRows rows for reading the weights, plus one row per token. With
+// few sequences a draft is therefore nearly free; with many it costs as much as a token. Acceptance is
+// measured per sequence, in classes by the number of matching tokens before the draft. Source: the trade-off
+// is that of Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2023), §3.3, with
+// measured acceptance. Threads: none.
 #include "request/draft_history.h"
 
 namespace pagoda {
@@ -14,7 +12,7 @@ namespace pagoda {
 // The fixed time of a step, in rows: bench/speculation shows it on the default model.
 inline constexpr double kStepRows = 8;
 
-// Class of a draft after `num_agreed` tokens; 0 speaks least for it.
+// Class of a draft after `num_agreed` matching tokens; 0 is the least likely to be accepted.
 std::size_t draft_class(std::int32_t num_agreed, std::int32_t prompt_lookup_max);
 
 // The chance that the first draft of this class is right; and the next one, if it was. Drifts back to where

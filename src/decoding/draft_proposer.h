@@ -1,11 +1,11 @@
 #pragma once
-// DraftProposer: drafts the next tokens of a sequence, so that one step can compute several of them
-// (speculative decoding). What is drafted decides how fast answers come, never what they are: the strategy
-// takes a draft only where it is what was drawn.
+// DraftProposer: guesses the next tokens of a sequence, so that one step can compute several of them
+// (speculative decoding). Drafts affect the speed of answers, never their tokens: the strategy accepts a
+// draft only if it equals the sampled token.
 //
 //     propose -> (the step that computes them) -> verified;  or propose again, if there was no room
 //
-// Depends on nothing but its arguments and what verified() told: a replay drafts the same.
+// Depends only on its arguments and on verified(): a replay makes the same drafts.
 // Threads: none; owned by the engine thread.
 #include "request/sequence.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// PoolingStrategy: the end of a request that wants a vector and no tokens: once its prompt is computed it is
-// told what the runner made of it, and ends. Source: request/work.h.
+// PoolingStrategy: for requests that want a vector and no tokens: once the prompt is computed, the request
+// gets the runner's vector and ends. Source: request/work.h.
 #include "base/check.h"
 #include "decoding/strategy.h"
 

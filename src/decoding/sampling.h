@@ -1,10 +1,10 @@
 #pragma once
 // SamplingStrategy: greedy, sampling, parallel sampling (n) and best_of. The prompt is computed once by
 // one sequence; its logits give best_of first tokens, and best_of - 1 forks share its blocks (§4.4).
-// Draft tokens are taken as long as they are what was drawn, so what comes out is what would have come
-// without them.
-// With best_of > n nothing is told before the end: the n with the best cumulative log-probability are the
-// answer, best first.
+// Draft tokens are accepted as long as they equal the sampled ones, so the output is the same as without
+// drafts.
+// With best_of > n there is no output before the end: the answer is the n best by cumulative
+// log-probability, best first.
 #include "decoding/strategy.h"
 
 namespace pagoda {

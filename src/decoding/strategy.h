@@ -1,7 +1,7 @@
 #pragma once
-// DecodingStrategy: turns the candidates sampled for one request's sequences into the three verbs fork,
-// append and free, and the verbs into what the client is told. One object per request; it changes
-// nothing itself: the scheduler carries the verbs out. A new way of decoding is one more of these.
+// DecodingStrategy: turns the candidates sampled for the sequences of one request into the operations fork,
+// append and free, and these into output for the client. One object per request; it changes nothing
+// itself: the scheduler applies the operations. A new way of decoding is a new subclass.
 //
 //     start -> [ advance -> (verbs carried out) -> report ]* -> group finished
 //
@@ -37,17 +37,17 @@ class DecodingStrategy {
   virtual void advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds& ids,
                        std::vector<Change>& changes) = 0;
 
-  // Once the changes are carried out (or the group was aborted, then there are none): what to tell the
-  // client, if anything.
+  // The output for the client, if any, after the changes were applied (or the group was aborted, without
+  // changes).
   virtual void report(const SequenceGroup& group, std::span<Change> changes,
                       std::vector<SequenceDelta>& out) = 0;
 };
 
-// Not a number, which only a broken model gives, becomes the worst log-probability: it must not upset any
-// sorting, in this step or, through the sums, in later ones. For advance().
+// Replaces NaN, which only a broken model produces, by the worst log-probability, so that it cannot break the
+// sorting in this step or, through sums, in later ones. For advance().
 void make_sortable(SequenceResult& result);
 
-// invalid_argument, naming the parameter: no strategy can do this. Safe from any thread.
+// invalid_argument, naming the parameter: no strategy supports this. Safe from any thread.
 Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size);
 
 // The strategy that the request asks for; it has passed check_decoding().

@@ -1,10 +1,10 @@
 #pragma once
-// AdmissionGate: stands before the engine's inbox and lets in what can be begun in time. It holds the load
-// that the engine told last and what has been let in since, so that a burst between two steps is counted too.
+// AdmissionGate: refuses requests that could not start in time, before the engine's inbox. It has the load
+// that the engine last published and the requests accepted since, so that bursts between two steps count.
 //
-// Not the bound on how many wait (engine_thread.h), and not the forecast itself (queue_forecast.h).
-// Invariant: beside what the engine told, its load counts what was let in and not yet taken, in order.
-// Threads: any; publish() is the engine thread's. Owner: EngineThread.
+// Not the bound on the number of waiting requests (engine_thread.h), nor the forecast (queue_forecast.h).
+// Invariant: its load is the published one plus the accepted requests that the engine has not taken, in
+// order. Threads: any; publish() is the engine thread's. Owner: EngineThread.
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -21,8 +21,8 @@ class AdmissionGate {
  public:
   explicit AdmissionGate(double max_queue_s) : max_queue_s_(max_queue_s) {}
 
-  // Calls `push`, which hands the request in, if it comes in time; one at a time. It is told how many
-  // requests of the tenant wait, and how many tenants have anything here (with it), where that is known.
+  // Calls `push`, which submits the request, if it can start in time; one at a time. Arguments of `push`: the
+  // request, the number of waiting requests of its tenant, and the number of active tenants including it.
   template <class Push>
   Status admit(Request request, TimeNs now, Push push) {
     std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ class AdmissionGate {
     return ok_status();
   }
 
-  // The engine has taken the first `num_taken` requests that were let in; `load` knows them.
+  // The engine has taken the first `num_taken` accepted requests; `load` includes them.
   void publish(EngineLoad load, std::int64_t num_taken) {
     std::lock_guard lock(mutex_);
     std::swap(load_, load);
@@ -67,7 +67,7 @@ class AdmissionGate {
     return std::pair(std::move(status), wait_s);
   }
 
-  // Seconds until one that comes now is begun.
+  // Expected seconds until a request that arrives now starts.
   double expected_wait(const Request& like, TimeNs now) const {
     std::lock_guard lock(mutex_);
     const double wait = forecast(load_, expected_work(load_, order_record(like))).queue_s;
@@ -88,7 +88,7 @@ class AdmissionGate {
 
   const double max_queue_s_;
   mutable std::mutex mutex_;       // guards the fields below
-  EngineLoad load_;                // nothing is known of costs until the engine has told
+  EngineLoad load_;                // without costs until the engine has published some
   std::deque<Arriving> arriving_;  // in order; bounded as the inbox is
   std::int64_t num_let_in_ = 0;
 };

@@ -51,7 +51,7 @@ struct WakeOrder {
   bool weights = true, kv_cache = true, scheduling = true;
 };
 
-// invalid_argument: there is no engine of this rank. The words are vLLM's.
+// invalid_argument: no engine has this rank. The message is vLLM's.
 Status check_rank(std::int32_t rank, std::size_t num_engines);
 
 class EngineClient {
@@ -81,11 +81,11 @@ class EngineClient {
   virtual void abort(RequestId id) = 0;
 
   // Ends one sequence (choice) of a request, e.g. after a stop string: no more tokens are computed for it.
-  // Its last delta has finish_reason abort, which whoever asked replaces by its own reason.
+  // Its last delta has finish_reason abort, which the caller replaces by its own reason.
   virtual void abort_sequence(RequestId id, std::int32_t index) = 0;
 
-  // The engine's state between two steps, in full. `done` is called once, on the engine thread after the step
-  // that runs, or at once if there is no engine any more (unavailable): it must hand over and return.
+  // The engine's complete state between two steps. `done` is called once: on the engine thread after the
+  // current step, or at once if the engine has stopped (unavailable). It must hand over and return.
   using SnapshotDone = std::function<void(Result<std::shared_ptr<const EngineSnapshot>>)>;
   virtual void snapshot(SnapshotDone done) {
     done(Status(StatusCode::unimplemented, "This engine cannot be inspected."));
@@ -93,8 +93,8 @@ class EngineClient {
 
   // Lean snapshots with what has happened since it was asked last: as soon as there is something new since
   // step `seen`
-  // (-1: at once). `done` as above; it gets at least one, the newest last. Nothing is gathered while nobody
-  // asks; for one who asks again and again.
+  // (-1: at once). `done` as above; it gets at least one, the newest last. Meant for repeated calls; nothing
+  // is collected while there are none.
   using LiveStates = std::vector<std::shared_ptr<const EngineSnapshot>>;
   using LiveDone = std::function<void(Result<LiveStates>)>;
   virtual void live_state(std::int64_t /*seen*/, LiveDone done) {
@@ -140,7 +140,7 @@ class EngineClient {
 
   // False once the engine thread has died (all of them, where there are several).
   virtual bool healthy() const = 0;
-  // The error that it died of; ok while it lives, and where nobody knows. Any thread.
+  // The error that stopped the engine; ok while it runs or if the reason is unknown. Any thread.
   virtual Status failure() const { return ok_status(); }
   // unavailable: an engine has died, and of what; /health turns red.
   virtual Status check_health() const {

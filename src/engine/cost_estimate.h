@@ -1,13 +1,13 @@
 #pragma once
-// CostEstimate: what a step takes, learned from the steps that have run:
+// CostEstimate: the duration of a step, learned from past steps:
 //
 //     seconds = row * (kStepRows + decodes) + token * tokens of prompts + attended * positions they attend to
 //
 // An extended Kalman filter on the logarithms of the three costs: a step that took e times as long as
 // expected moves each cost by a power of e, as far as the cost had a part in the step and is uncertain. A
 // cost that was learned wrong is corrected by steps that mix it with others, and none becomes zero or less.
-// It is no model of the machine: the attention of decodes, say, is in the cost of a row, which is followed as
-// it changes. Reads no clock and no random numbers: the same steps give the same costs. Threads: none; owned
+// It is not a model of the machine: attention of decodes, for example, is part of the cost of a row, which
+// adapts as it changes. Reads no clock and no random numbers: same steps, same costs. Threads: none; owned
 // by StepBudget.
 #include <algorithm>
 #include <array>
@@ -79,8 +79,8 @@ class CostEstimate {
     return {cost_[0] * (kStepRows + work.decodes), cost_[1] * work.tokens, cost_[2] * work.attended};
   }
 
-  // A cost that no step has told of for long is as uncertain as one that is not known, and no more; what it
-  // has in common with others shrinks with it.
+  // Uncertainty of a cost that no recent step has measured grows to that of an unknown one and no further;
+  // its correlation with other costs shrinks accordingly.
   void grow_uncertain() {
     for (std::size_t i = 0; i < kCosts; ++i) {
       covariance_[i][i] += kDrift * kDrift;

@@ -45,7 +45,7 @@ class EngineCore {
   Status wake_up(const WakeOrder& order) { return sleep_.wake_up(order); }
   bool asleep() const { return sleep_.asleep(); }
 
-  // Calls it on any thread when tiers have news that a step would take; null: nobody.
+  // `wake` is called on any thread when tiers have news that a step would take; null: none.
   void on_tier_news(std::function<void()> wake) { parts_.runner->on_tier_news(std::move(wake)); }
 
   // A turn: one step is over at its end, and with EngineConfig::async_scheduling the next one may be in

@@ -6,7 +6,7 @@ namespace pagoda {
 
 Status EngineSleep::sleep(std::int32_t level) {
   if (level > 0) {
-    // Kept requests go on where they stood, and prefixes stay pinned: their K/V is kept with them.
+    // Kept requests resume where they were, and prefixes stay pinned, so their K/V is kept.
     const bool empty = kv_.num_free_blocks() == kv_.num_blocks() &&
                        kv_.swap().num_free_swap_blocks() == kv_.swap().num_swap_blocks();
     PAGODA_RETURN_IF_ERROR(

@@ -17,7 +17,7 @@ class EngineSleep {
       : kv_(kv), runner_(runner), observers_(observers) {}
 
   bool asleep() const { return level_ >= 0; }
-  // From level 1 on the prefix cache must have been cleared: K/V that nobody needs is dropped.
+  // From level 1 on the prefix cache must have been cleared: unneeded K/V is dropped.
   Status sleep(std::int32_t level);
   // Not ok: the weights cannot be loaded again; it sleeps on, and may be woken once more.
   Status wake_up(const WakeOrder& order);

@@ -135,7 +135,7 @@ void EngineThread::keep_live_state() {
   live_states_.push_back(state);
 }
 
-// Answers those for whom there is news; disconnects the feed from an engine that nobody looks at.
+// Answers live-view calls that have news; disconnects the feed if there have been none for a while.
 void EngineThread::answer_live() {
   const std::int64_t step = core_->steps().num_steps();
   if (live_every_step_ && live_step_ != step && live_states_.size() < kMaxLiveStates &&
@@ -228,7 +228,7 @@ void EngineThread::loop() {
     die(failure);  // before anyone is told
   }
   core_->on_tier_news(nullptr);
-  // From here on nobody can put anything in; what is in gets its answer.
+  // The inbox accepts nothing from here on; what is in it is answered.
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
   if (failure.ok() && core_->requests().empty()) core_->step();  // tiers get what these have left

@@ -55,10 +55,10 @@ class EngineThread final : public EngineClient {
   // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
   // and with each piece that compute threads are given.
   std::optional<std::uint64_t> beat() const;
-  // The loop does not get on: from here on nothing more is taken, and healthy() is false.
+  // The loop makes no progress: refuses new requests from now on, and healthy() is false.
   void give_up() { die(unavailable("it makes no progress")); }
 
-  // Refuses new requests from here on; those accepted go on.
+  // Refuses new requests from now on; accepted ones continue.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
   // True when nothing is left to serve within `timeout`.
   bool wait_idle(std::chrono::milliseconds timeout);
@@ -160,8 +160,8 @@ class EngineThread final : public EngineClient {
   std::vector<Message> held_;
   std::atomic<bool> sleeping_{false};
 
-  // While somebody looks: the feed of steps, who waits for news, the snapshots that have not been fetched and
-  // their bytes, and since when nobody has asked.
+  // While there are live views: the feed of steps, pending calls, snapshots not yet fetched and their bytes,
+  // and the time of the last call.
   std::unique_ptr<LiveFeed> live_;
   std::vector<Live> live_asks_;
   LiveStates live_states_;

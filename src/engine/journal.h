@@ -23,7 +23,7 @@ class Journal final : public StepObserver {
     PoolEvent event;
   };
 
-  // resource_exhausted: the account has no room for a ring of this size, which is taken at once.
+  // resource_exhausted: the account has no space for a ring of this size, which is taken at once.
   static Result<std::unique_ptr<Journal>> create(std::size_t capacity, MemoryBudget& budget,
                                                  MemoryBudget::AccountId account);
 

@@ -1,7 +1,7 @@
 #pragma once
-// LiveFeed: what a live view needs of each step: the pool's events (a Journal), steps and ended requests,
-// until they are taken into a snapshot. Not the state itself: take_snapshot.h. Invariants: bounded; a reader
-// that does not take loses the oldest and is told how many. Threads: none; the engine thread's.
+// LiveFeed: the events of each step for a live view: the pool's (a Journal), steps and ended requests, until
+// a snapshot takes them. Not the state itself: take_snapshot.h. Invariants: bounded; without a reader the
+// oldest are dropped and counted. Threads: none; the engine thread's.
 #include <span>
 #include <vector>
 
@@ -23,7 +23,7 @@ class LiveFeed final : public StepObserver {
   void on_state(const EngineHoldings& state) override;
   void on_ended(const EndedRequest& ended) override;
 
-  // Moves what has happened into `snapshot`.
+  // Moves the pending events into `snapshot`.
   void take(EngineSnapshot& snapshot);
 
  private:

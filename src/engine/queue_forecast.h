@@ -3,8 +3,8 @@
 // late. It plays the steps to come with what steps have cost so far (cost_estimate.h): decodes first, prompts
 // in order with the tokens left of each step, waiting requests admitted as sequences and KV cache get free,
 // and answers as long as answers have been. A burst frees no place for a long time and then all at once,
-// which a mean rate of departures does not say. It is no promise, and unknowns do not count against a
-// request: before any step has run, or with nobody before it, none is refused. The functions keep nothing and
+// which a mean departure rate does not capture. It is not a guarantee, and unknowns never refuse a request:
+// before the first step, or with an empty queue, none is refused. The functions keep no state and
 // read no clock. Units: seconds, tokens, sequences. Errors: resource_exhausted (reason queue_time or
 // deadline), deadline_exceeded. Threads: any.
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// StepBudget: how many tokens a step may take so that it lasts no longer than --target-itl-ms, which is what
-// running streams feel while the prompts of others are computed in pieces. What a decode and a prompt's token
-// take is learned from the steps that have run (cost_estimate.h).
+// StepBudget: the number of tokens in a step such that it takes no longer than --target-itl-ms, the gap that
+// running streams see while prompts of others are computed in chunks. The costs of a decode and of a prompt
+// token are learned from past steps (cost_estimate.h).
 //
 // Not a promise: a step with more decodes than the target allows takes its time, and prompts get a share of
 // any step. Knows no clock: the same steps give the same budgets, in a replay too.
@@ -23,8 +23,8 @@ class StepBudget {
       : target_(target_seconds), max_tokens_(max_tokens) {}
   const CostEstimate& cost() const { return cost_; }
 
-  // For a step beside `num_decodes` running streams, with a prompt that has been computed up to `position`;
-  // without any streams nobody waits.
+  // For a step with `num_decodes` running streams and a prompt computed up to `position`. Without streams
+  // there is no limit.
   std::int32_t tokens(std::int32_t num_decodes, std::int32_t position) const {
     if (num_decodes == 0) return max_tokens_;
     const double decoding = cost_.seconds({.decodes = static_cast<double>(num_decodes)});

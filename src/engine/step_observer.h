@@ -2,7 +2,7 @@
 // StepObserver: watches an engine: the recorder of `serve --record`, the journal, the live feed, metrics, the
 // simulator's statistics. Every input of a decision passes by here, in order. An observer changes nothing,
 // and what it is given ends with the call. Objects that take part in decisions (costs, the token budget, the
-// poison record) are no observers: they belong to the step.
+// poison record) are not observers: they belong to the step.
 //     on_scheduled -> [the batch runs] -> on_step -> on_usage -> on_outcome -> on_state
 // A step may be scheduled before on_step of the one before it. What the batch points to, tokens and tables,
 // may be read in on_scheduled alone; sizes and ids in on_step, too. Threads: the engine thread.

@@ -39,7 +39,7 @@ void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, Seq
   }
 }
 
-// A dead end in one sequence ends all of the request: the others would meet the same rules. Beams go on
+// A dead end in one sequence ends the whole request, since the others have the same rules. Beams continue
 // without the one that cannot.
 bool ends_at_dead_end(const SequenceGroup& group, std::span<const SampledSequence> sampled) {
   return !group.lockstep && std::ranges::any_of(sampled, [](const auto& s) { return s.result->dead_end; });

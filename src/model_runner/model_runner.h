@@ -46,14 +46,15 @@ class ModelRunner {
   // is run until load_weights(). Again when that is done already: ok, likewise. unimplemented: it cannot.
   enum class KvContent { keep, drop };
   virtual Status release_memory(KvContent) { return unimplemented("This model runner keeps its memory."); }
-  // Not ok: they could not be loaded, or are no longer the same; to be tried again.
+  // Not ok: they could not be loaded, or have changed; may be retried.
   virtual Status load_weights() { return ok_status(); }
 
-  // Whether run() has something to tell of tiers (StepResult::tier_news), so that a batch without work is run
-  // for it. The function is called, on any thread, when there is something again; null: nobody.
+  // Whether run() has news of tiers (StepResult::tier_news), so that an empty batch is run to collect it.
+  // The function is called on any thread when there is news again; null: none.
   virtual bool has_tier_news() const { return false; }
   virtual void on_tier_news(std::function<void()>) {}
-  // Forgets rows in tiers. What was on its way is ended, and not told of; rows that stay are found again.
+  // Forgets rows in tiers. Transfers in flight are cancelled and not reported; rows that stay are found
+  // again.
   enum class TierRows : std::uint8_t { all, in_this_process };
   virtual void erase_tiers(TierRows) {}
   // Erases these; `done` is called once, on any thread.

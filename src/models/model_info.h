@@ -40,7 +40,7 @@ struct ModelInfo {
 // that is off.
 Status check_decoder(const DecoderConfig& decoder);
 
-// "options of the model that are not known were left aside: a, b"; "" if there are none.
+// "unknown options of the model are ignored: a, b"; "" if there are none.
 std::string describe_unknown_options(const ModelInfo& model);
 // The same of "eos_token_id" outside the vocabulary.
 std::string describe_unknown_ends(const ModelInfo& model);

@@ -1,7 +1,7 @@
 #pragma once
 // OrcaScheduler: the paper's main baseline. Iteration-level scheduling as today's, but memory as it was:
 // a request is admitted when the regions for its whole answers can be reserved, strictly in order of
-// arrival, and then runs to its end; nobody is ever preempted.
+// arrival, and then runs to its end; it is never preempted.
 // A beam search has its regions from the start, and a beam that goes on from another copies its whole region.
 // A prompt of n sequences, which Orca computes n times, is computed once and counted n - 1 times as padding.
 // Invariants: waiting_ and running_ are in order of arrival; every running sequence has its region.

@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// Stands for a token that the batch before this one draws, and that nobody knows yet.
+// Placeholder for a token that the previous batch samples and that is not known yet.
 inline constexpr TokenId kTokenInFlight = -1;
 
 // The draws from the logits of a sequence's last computed token.

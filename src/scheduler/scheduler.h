@@ -35,7 +35,7 @@ struct SchedulerConfig {
 // A group's state, and the reason for it.
 struct Standing {
   std::int64_t position = 0;                  // in its queue
-  std::int64_t blocks_needed = 0;             // to be let in, about
+  std::int64_t blocks_needed = 0;             // for admission, approximately
   std::string reason;                         // one sentence
   StandingCode code = StandingCode::running;  // the same
 };
@@ -74,12 +74,12 @@ class Scheduler {
   // for tiers; it may still have moves for these. Valid until update().
   // The engine adds the masks of SampleSpec, and nothing else.
   virtual ScheduledBatch& schedule() = 0;
-  // Whether schedule() may come once more before computed(): it plans as if the batch in flight had run, with
-  // tokens that nobody knows yet (kTokenInFlight). computed() and update() are the earlier batch's. A
+  // Whether schedule() may be called again before computed(). It then plans as if the batch in flight had
+  // run, with kTokenInFlight for its unknown tokens; computed() and update() refer to the earlier batch. A
   // sequence that ends while a batch in flight names it keeps its K/V until that batch's update(). False:
-  // this scheduler never does, or the next step has to preempt somebody, which takes what the batch draws.
+  // this scheduler does not plan ahead, or the next step must preempt, which needs the batch's result.
   virtual bool plans_ahead() const { return false; }
-  virtual void drop_plan() {}  // the latest, made ahead, has no work and is not run
+  virtual void drop_plan() {}  // discards the latest plan, made ahead and without work
   // Both of the latest schedule(), valid until that batch's update().
   virtual std::span<const ScheduledRef> scheduled() const = 0;  // in batch order
   virtual std::span<SequenceGroup* const> preempted() const = 0;

@@ -49,7 +49,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   queues.set_num_in_turn(queues.running().size());
   if (records_.takes_turns) newcomers_.let_in();
   const bool all_in_turn = queues.all_in_turn();
-  // Oldest first, so that whoever has to make room has not been put into the batch yet.
+  // Oldest first, so that a preempted group has not been added to the batch yet.
   for (std::size_t i = 0; i < queues.in_turn().size(); ++i) filler_.add(i, BatchFiller::Siblings::resume);
   queues.set_num_in_turn(queues.running().size());
   // A group that was just preempted must not come straight back, nor anyone before it.

@@ -1,7 +1,7 @@
 #pragma once
-// BackgroundCalls: calls that go on without the client that made them. One thread feeds their outputs to
-// their answers, which keep what comes of it (api/answer_store.h). Bounded in number; what still runs when
-// the server ends is aborted. Threads: any.
+// BackgroundCalls: calls that continue without their client. One thread feeds their outputs to their
+// answers, which store the result (api/answer_store.h). Bounded in number; calls that still run when the
+// server ends are aborted. Threads: any.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,7 +23,7 @@ class BackgroundCalls final : public DetachedCalls {
   BackgroundCalls(EngineClient& engine, std::size_t max_calls);  // borrows
   ~BackgroundCalls() override;
 
-  // `ended` is told when it is over, whatever way, on the thread.
+  // `ended` is called on the thread when the call is over, whatever the outcome.
   Status start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
                TimeNs deadline, std::function<void(const Generation&)> ended);
   bool cancel(std::string_view id) override;

@@ -1,7 +1,7 @@
 #pragma once
-// BodyBudget: bytes of request bodies being read or parsed, of all connections together and of each peer
-// address, out of an account of the memory ledger. One peer never gets it all: a quarter is left for others.
-// Small bodies have room of their own beside, so that large ones do not keep them out.
+// BodyBudget: limits the bytes of request bodies being read or parsed, for all connections together and for
+// each peer address, within an account of the memory ledger. A peer gets at most three quarters of it. Small
+// bodies have a separate share, so that large ones cannot keep them out.
 // Units: bytes. Threads: any. Owner: the server.
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +23,7 @@ class BodyBudget {
   BodyBudget(MemoryBudget& memory, MemoryBudget::AccountId account, std::int64_t largest)
       : BodyBudget(*memory.try_reserve(account, 0), memory.account(account).limit, largest) {}
 
-  // `held`: what the connection has already. False, and nothing is counted: there is no room.
+  // `held`: bytes that the connection has already. False, with nothing counted: it does not fit.
   bool add(const std::string& peer, std::int64_t held, std::int64_t bytes) {
     std::lock_guard lock(mutex_);
     std::int64_t& of_peer = peers_[peer];

@@ -104,7 +104,7 @@ void Connection::cancel_at(SteadyTime deadline) {
   });
 }
 
-// A client that does not come to an end with it is nobody yet, and is told nothing.
+// A client that does not finish the handshake in time is disconnected without an answer.
 asio::awaitable<void> Connection::shake_hands() {
   timed_out_ = false;
   cancel_at(after(server_.config.head_timeout));
@@ -208,7 +208,7 @@ void Connection::on(ConnectionEvent event) {
   if (state_ == ConnectionState::abandoned || state_ == ConnectionState::draining) event_.set();
 }
 
-// A head that is none. Such a request counts as nobody's.
+// A malformed head. Such a request is not counted to any key.
 asio::awaitable<void> Connection::refuse(const HttpRequest& request, const HttpError& error) {
   request_id_ = request_id_for(request);
   status_ = error.status;
@@ -277,7 +277,7 @@ void Connection::watch() {
           if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
           return self->watch();
         }
-        // In HTTP/1.0 and over TLS there is no way to ask.
+        // HTTP/1.0 and TLS have no way to find out.
         const bool may_read =
             error == asio::error::eof && !self->stream_.is_tls() && self->framing_.minor_version == 1;
         if (may_read) {

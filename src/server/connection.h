@@ -1,9 +1,9 @@
 #pragma once
 // Connection: one client's socket, from accept to close: reads requests, answers them, streams. It is in one
-// of the states of connection_state.h, and run() does each one's work. All of it runs on the connection's
-// strand. Boost's sockets and parser are met only here and in server.cc.
-// Threads: serve(), wake() and shut_down() start work on the strand (or on a loop of one thread, which is
-// one); the server keeps connections by weak_ptr.
+// of the states of connection_state.h, and run() does the work of each. Everything runs on the connection's
+// strand. Only this file and server.cc use Boost's sockets and parser.
+// Threads: serve(), wake() and shut_down() start work on the strand (or on a single-threaded loop); the
+// server refers to connections by weak_ptr.
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -27,7 +27,7 @@
 
 namespace pagoda {
 
-// One waiter, woken by set(); a set() without waiter is kept. All on one strand.
+// An event with one waiter, woken by set(); a set() without a waiter is remembered. All on one strand.
 class StrandEvent {
  public:
   explicit StrandEvent(boost::asio::any_io_executor executor)
@@ -36,7 +36,7 @@ class StrandEvent {
   void set();
 
  private:
-  boost::asio::steady_timer timer_;  // never due: only what cancels it ends a wait
+  boost::asio::steady_timer timer_;  // never expires: cancelling it ends a wait
   bool set_ = false;
 };
 
@@ -49,22 +49,22 @@ struct QueueKey {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Origin {
-    bool over_limit = false;   // one connection too many: only what is open to anyone is answered
-    bool of_operator = false;  // by the operator's own socket: an administrator without a key
+    bool over_limit = false;   // over the connection limit: only routes without a key are served
+    bool of_operator = false;  // on the admin socket: an administrator without a key
   };
-  // The socket's executor must be such a strand. `tls`: null: plain. Borrows all else; they outlive the I/O
-  // loop.
-  // `memory`: of this connection; empty for one too many.
+  // The socket's executor must be such a strand. `tls`: null: plain. Borrows everything else, which outlives
+  // the I/O loop.
+  // `memory`: the reservation of this connection; empty if over the limit.
   Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
              WakeList<Connection>& wakes, Origin origin, MemoryReservation memory);
   ~Connection();
 
   void serve();
-  // Looks for news from the engine. On the I/O loop.
+  // Checks for output of the engine. On the I/O loop.
   void wake();
-  // A running call ends with an error event; then, or at once if there is none, the connection closes.
+  // Ends a running call with an error event, then closes the connection.
   void shut_down();
-  // Since when no request is being answered, a head that is still arriving included; 0: one is. Any thread.
+  // Time since when no request is being answered (a head may be arriving); 0: one is. Any thread.
   TimeNs idle_since() const { return idle_since_.load(std::memory_order_relaxed); }
   void close_if_idle();
 
@@ -98,22 +98,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> answer_stream(const Route& route, StreamHandler handler, std::shared_ptr<ApiCall> call);
   Awaitable<Next> stream(AnswerForm form, std::shared_ptr<EngineStream> from);
   StreamBeat make_beat();
-  // The events of an answer that is made without this client, until its end or the client's.
+  // Streams the events of a background answer, until it ends or the client disconnects.
   Awaitable<Next> follow(std::shared_ptr<AnswerLog> log, std::size_t first_event);
-  // Puts the compiled grammar that a call asks for into its requests.
+  // Compiles the grammars of a call and adds them to its requests.
   Awaitable<Status> compile_grammar(ApiGeneration& generation);
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
   void tell_span(RequestSpan span, const Generation& call) const;
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
-  // Called on the engine thread. Weak: a connection that is gone needs no waking.
+  // Called on the engine thread. Weak: a closed connection is not woken.
   std::function<void()> waker();
-  // Runs `work` on the pool, or at once where it is a inline call, and waits for it; not for one that is
-  // still waiting when the client goes. Not ok: it was not run to its end.
+  // Runs `work` on the pool, or at once for an inline call, and waits for it; a queued one is cancelled if
+  // the client disconnects. Not ok: it did not run to its end.
   Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
-  // Whose request it is: its key's, or its peer's.
+  // The tenant of the request: its key, or its peer address.
   std::string_view tenant() const;
 
   Awaitable<Next> send(HttpResponse response);
@@ -151,20 +151,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<TimeNs> idle_since_;  // not busy since then; 0: busy
   bool watching_ = false;           // a read is pending for watch()
   bool stop_watch_ = false;
-  bool half_closed_ = false;  // the client has ended its side, and may still read
+  bool half_closed_ = false;  // the client has shut down its sending side, and may still read
   char watch_buffer_[512];
 
   // The request being answered.
-  std::shared_ptr<const ApiKey> key_;  // whose it is; null: nobody we know
-  std::string warning_;                // the header's value: what of the request was left out
+  std::shared_ptr<const ApiKey> key_;  // null: none or unknown
+  std::string warning_;                // value of the Warning header: the parts that were left out
   bool metered_ = false;               // counts among the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
   const Protocol* protocol_ = nullptr;  // protocol of its route; null: the server's own, or not known yet
-  std::string traceparent_;             // as the client sent it; kept where somebody traces
+  std::string traceparent_;             // as the client sent it; kept if traces are sent
   ResponseFraming framing_;
   int status_ = 0;
-  TimeNs begun_ = 0;                 // when its head was there
+  TimeNs begun_ = 0;                 // when its head was complete
   std::optional<double> timeout_s_;  // how long the client waits for the answer
   Generation* call_ = nullptr;
 };

@@ -6,8 +6,8 @@
 //                    |       refusing     |  draining, abandoned ------+
 //                    +--------------------+
 //
-// The connection's coroutine does a state's work and ends it with an event; the server and the socket bring
-// others meanwhile. Threads: plain functions.
+// The connection's coroutine does the work of a state and ends it with an event; the server and the socket
+// cause other events meanwhile. Threads: plain functions.
 #include <cstdint>
 #include <optional>
 
@@ -15,13 +15,13 @@ namespace pagoda {
 
 enum class ConnectionState : std::uint8_t {
   handshaking,  // TLS
-  idle,         // nothing of the next request has come
+  idle,         // no byte of the next request has arrived
   reading,      // a request's head is arriving
-  refusing,     // something else than a request has come, and an error is being sent
-  answering,    // a request's body is read, and its answer made and sent
-  draining,     // the same, but the server shuts down: a call of the engine ends with an error
-  abandoned,    // the client has gone, and what was begun for it is being ended
-  lingering,    // all is sent; what still comes is dropped, so that the client gets to see the answer
+  refusing,     // the input is not a request; an error is being sent
+  answering,    // reads the body of a request, generates and sends its answer
+  draining,     // the same while the server shuts down: a running call ends with an error
+  abandoned,    // the client has disconnected; its call is being ended
+  lingering,    // all is sent; further input is dropped, so that the client receives the answer
   closed,
 };
 
@@ -34,16 +34,16 @@ enum class ConnectionEvent : std::uint8_t {
   answered_last,  // and the connection ends
   peer_left,      // it hung up, or sent nothing in time
   lingered,
-  no_room,    // others need the place, unless a request is being answered
+  no_room,    // the connection limit is reached: close, unless a request is being answered
   shut_down,  // the server ends
 };
 
 // nullopt: this cannot happen in that state.
 std::optional<ConnectionState> next_state(ConnectionState from, ConnectionEvent event);
 
-// A request is being answered, even if nobody waits for it.
+// Whether a request is being answered, even if its client has disconnected.
 bool is_busy(ConnectionState state);
-// Nothing can be sent any more.
+// Whether nothing can be sent any more.
 bool is_gone(ConnectionState state);
 
 }  // namespace pagoda

@@ -13,13 +13,13 @@
 
 namespace pagoda {
 
-// A refusal that can be told from the head alone: Host, key, path, method, media type, size, drain; or the
-// answer to OPTIONS. nullopt: go on and read the body.
-// `key`: who asks; null: nobody we know.
+// The refusal that follows from the request head alone (Host, key, path, method, media type, size, drain), or
+// the answer to OPTIONS. nullopt: continue with the body.
+// `key`: the client's API key; null: none or unknown.
 std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const RouteTable::Match& match,
                                              const ApiKey* key, ServerContext& server);
 
-// 429 in the words and with the headers of OpenAI's.
+// 429 with OpenAI's message and headers.
 HttpResponse rate_limit_response(const RateLimit::Refusal& refusal, const Protocol* protocol);
 
 // The largest body that is read for a request.
@@ -28,7 +28,7 @@ std::size_t max_body_bytes(const RouteTable::Match& match, const ServerConfig& c
 // health, ping, load, metrics, usage.
 std::span<const Route> small_routes();
 
-// X-Request-Id as the client sent it when it is fit to be echoed, else a new one.
+// The client's X-Request-Id if it is valid, otherwise a new one.
 std::string request_id_for(const HttpRequest& request);
 
 }  // namespace pagoda

@@ -214,7 +214,7 @@ void Generation::cancel() {
     mailbox_->latest.clear();
   }
   abort_running();
-  // Counted, not read: nobody will, and it may be long.
+  // Only counted, not rendered: it has no reader, and may be long.
   last.insert(last.end(), std::make_move_iterator(taken_.begin()), std::make_move_iterator(taken_.end()));
   taken_.clear();
   if (answer_->finished()) return;

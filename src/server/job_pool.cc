@@ -106,7 +106,7 @@ void JobPool::run(Lane lane) {
   }
 }
 
-// Those whose turn does not come in time are told so when their time is up, not when it comes.
+// Jobs that wait too long fail when their time is up, not when their turn comes.
 void JobPool::answer_late() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {

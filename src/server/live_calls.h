@@ -1,5 +1,5 @@
 #pragma once
-// LiveCalls: which engine requests the calls now being answered became, by the ids that their clients know.
+// LiveCalls: maps the ids that clients know to the engine requests of the calls being answered.
 // For /debug only.
 // Threads: any.
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace pagoda {
 
 class LiveCalls {
  public:
-  // Listed as long as it lives. Ids may be given by clients: equal ones are told apart by the first request.
+  // Listed while it lives. Clients may choose ids; equal ones are distinguished by the first request.
   class Entry {
    public:
     Entry(LiveCalls& calls, std::string name, std::uint64_t first_id, std::size_t count)
@@ -33,7 +33,7 @@ class LiveCalls {
     const std::uint64_t first_id_;
   };
 
-  // The call that an engine request belongs to; empty when there is none any more.
+  // The call that an engine request belongs to; empty if it has ended.
   std::string name_of(std::uint64_t id) const {
     std::lock_guard lock(mutex_);
     auto it = by_first_id_.upper_bound(id);

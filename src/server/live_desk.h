@@ -1,11 +1,11 @@
 #pragma once
-// LiveDesk: the engine live, for a few readers at once. One thread asks the engine for its state at most ten
-// times a second while somebody reads, makes one frame for all of them (page/live_frames.h) and rings; nobody
-// reading costs nothing. While a reader wants every step, the engine hands over a state for each of them, and
-// all readers get a frame a step. A reader that does not keep up loses deltas and gets a snapshot: never a
-// queue. Invariants: a reader's text is hello, snapshot, and deltas that follow it without a gap, as often as
-// needed; what waits for a reader has a bound. Threads: any; the bells are rung on the desk's own thread.
-// Owner: the server; outlives its readers' last take().
+// LiveDesk: the live view of the engine for a few concurrent readers. While there are readers, one thread
+// asks the engine for its state at most ten times a second, makes one frame for all of them
+// (page/live_frames.h) and wakes them. If a reader wants every step, the engine delivers a state per step,
+// and all readers get a frame per step. A slow reader loses deltas and gets a snapshot instead; nothing
+// queues up. Invariants: a reader's text is hello, then snapshots each followed by deltas without a gap;
+// unread text is bounded. Threads: any; readers are woken on the desk's thread. Owner: the server; outlives
+// every take().
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ enum class LivePace { tenths, every_step };  // a frame of each tenth of a secon
 
 class LiveReader {
  public:
-  // Moves what there is into `out`, as server-sent events. False: there will be nothing more.
+  // Moves pending frames into `out`, as server-sent events. False: the stream has ended.
   bool take(std::string& out);
 
  private:
@@ -40,7 +40,7 @@ class LiveDesk {
   LiveDesk(EngineClient& engine, std::size_t max_readers, std::size_t max_pending);
   ~LiveDesk();
 
-  // resource_exhausted: there are as many readers as may be. The reader leaves by dropping its pointer.
+  // resource_exhausted: too many readers. A reader leaves by dropping its pointer.
   Result<std::shared_ptr<LiveReader>> subscribe(LivePace pace, std::function<void()> ring);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
-// MemoryAccounts: the server's accounts in the ledger of the process's memory (base/memory_budget.h), and
-// what is counted to each: answers (api/answer_memory.h), bodies (body_budget.h), texts (a body while it is
-// read: JSON, template, tokens), connections, and answers that are stored. What a machine is too small for is
-// cut down: to every account a share is promised, the rest is for whoever asks first.
-// Invariant: what all accounts use together is never more than the ledger has.
+// MemoryAccounts: the server's accounts in the memory ledger of the process (base/memory_budget.h): answers
+// (api/answer_memory.h), bodies (body_budget.h), texts (a body while it is parsed: JSON, template, tokens),
+// connections, and stored answers. Each account has a guaranteed share; the rest is first come, first served.
+// On a small machine the limits are reduced.
+// Invariant: all accounts together never use more than the ledger has.
 // Units: bytes. Threads: any. Owner: the server; the ledger, where one is given, outlives it.
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ namespace pagoda {
 
 class MemoryAccounts {
  public:
-  // `config` is cut down to what there is: the largest body, and what is stored.
+  // Reduces the limits of `config` (largest body, stored answers) to the available memory.
   explicit MemoryAccounts(ServerConfig& config);
 
   MemoryBudget& ledger() { return *ledger_; }
@@ -28,21 +28,21 @@ class MemoryAccounts {
   std::optional<MemoryReservation> connection() {
     return ledger_->try_reserve(connections_, per_connection_);
   }
-  // The same, for one whose head is so long.
+  // The same for a connection with a request head of `head_bytes`.
   [[nodiscard]] bool hold_head(MemoryReservation& connection, std::size_t head_bytes) const;
-  // Reserves memory for reading this body. invalid_argument: more than all texts may have;
-  // resource_exhausted: now.
+  // Reserves memory for parsing this body. invalid_argument: more than the account's limit;
+  // resource_exhausted: not available now.
   Result<MemoryReservation> text(std::string_view body);
 
  private:
-  MemoryBudget alone_;  // used where none is given: as large as the accounts
+  MemoryBudget alone_;  // used if no ledger is given: as large as the accounts
   MemoryBudget* ledger_;
   std::int64_t per_connection_;
   MemoryBudget::AccountId answers_, bodies_, texts_, connections_;
   MemoryReservation stored_bytes_;
 };
 
-// At most, from what a body looks like: each of its JSON values, the strings, and the prompt's tokens.
+// An upper bound of the memory for parsing a body: its JSON values, strings, and the prompt's tokens.
 std::int64_t text_bytes(std::string_view body);
 
 }  // namespace pagoda

@@ -11,7 +11,7 @@ namespace pagoda {
 
 std::vector<const Protocol*> all_protocols();
 
-// The row of this method and path, and what stands for the braces of its path; null: there is none.
+// The row of this method and path, and the text that matched the braces of its path; null: none.
 struct FoundRoute {
   const Protocol* protocol = nullptr;
   const ApiRoute* row = nullptr;
@@ -20,7 +20,7 @@ struct FoundRoute {
 FoundRoute find_api_route(const std::vector<const Protocol*>& protocols, std::string_view method,
                           std::string_view path);
 
-// Those of these names; none: all. invalid_argument: there is no such one.
+// The protocols with these names; without names: all. invalid_argument: an unknown name.
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names);
 
 }  // namespace pagoda

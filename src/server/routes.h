@@ -1,11 +1,10 @@
 #pragma once
-// RouteTable: which path is served, by which methods, for whom and by whose handler. Routes are rows: the
-// server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h);
-// 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalising, so that
-// nothing can disagree about them, but for one thing: a path that is not known is looked up with /v1 before
-// it, or without, or with /v1 in place of another service's prefix ("/openai/v1", "/api/v1", "/api/v0"). What
-// does not match needs a key too. Invariant: no two rows have the
-// same method and path. Threads: any; fixed once made.
+// RouteTable: maps a path and method to a handler and the role that it requires. Routes are rows: the
+// server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h).
+// 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalisation, so that
+// two readers cannot disagree about them. The one exception: an unknown path is looked up with /v1 added,
+// removed, or in place of another service's prefix ("/openai/v1", "/api/v1", "/api/v0"). Unknown paths need a
+// key, too. Invariant: no two rows have the same method and path. Threads: any; immutable.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -21,13 +20,13 @@ namespace pagoda {
 
 struct ServerContext;
 
-// Something that the engine has been asked for and will bring. answer() once ready(), off the I/O threads.
+// A pending answer of the engine. Call answer() once ready(), off the I/O threads.
 class EngineWait {
  public:
   virtual ~EngineWait() = default;
   virtual bool ready() const = 0;
   virtual HttpResponse answer(const ServerContext& server) = 0;
-  // How long it may take; zero: as long as it does.
+  // Time limit; zero: none.
   virtual std::chrono::milliseconds limit() const { return std::chrono::milliseconds(0); }
 };
 
@@ -36,11 +35,11 @@ using ServerHandler = HttpResponse (*)(const ApiCall& call, ServerContext& serve
 using WaitHandler = Result<std::shared_ptr<EngineWait>> (*)(const ApiCall& call, ServerContext& server,
                                                             std::function<void()> wake);
 
-// An answer that goes on until either side ends it. take() off no particular thread; `wake` when it has more.
+// An answer that continues until either side ends it. take(): any thread; calls `wake` when it has more.
 class EngineStream {
  public:
   virtual ~EngineStream() = default;
-  virtual bool take(std::string& out) = 0;  // moves what there is into `out`; false: that was the end
+  virtual bool take(std::string& out) = 0;  // moves pending text into `out`; false: the end
 };
 using StreamHandler = Result<std::shared_ptr<EngineStream>> (*)(const ApiCall& call, ServerContext& server,
                                                                 std::function<void()> wake);
@@ -61,10 +60,10 @@ class RouteTable {
 
   struct Match {
     const Route* route = nullptr;        // null: no such path (404), or not with this method (405)
-    std::string_view path = "none";      // for metrics and logs: no text of the client's
+    std::string_view path = "none";      // for metrics and logs: never the client's text
     std::string_view allow = {};         // the Allow header of the path; empty: no such path
     std::string_view rest = {};          // the path's part in braces, as sent
-    Role role = Role::user;              // others are told that there is no such route
+    Role role = Role::user;              // others get 404
     const Protocol* protocol = nullptr;  // whose errors are answered with; null: the default one's
   };
   Match find(std::string_view method, std::string_view path) const;
@@ -81,13 +80,13 @@ class RouteTable {
     std::string allow;
   };
   const Place* place_of(std::string_view path) const;  // null: no such path
-  // A path that is not there is answered in the form of the route that shares most of its folders.
+  // An unknown path is answered in the protocol of the route with the longest common prefix of folders.
   const Protocol* nearest_protocol(std::string_view path) const;
 
   std::vector<Place> places_;
 };
 
-// The rows of the server and of these protocols; the page's too, unless it is off.
+// The routes of the server, of these protocols, and of the page unless it is off.
 std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page = true);
 
 }  // namespace pagoda

@@ -49,7 +49,7 @@ void raise_fd_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// One connection too many is told so, as far as its socket takes it at once.
+// Sends 503 to a connection over the limit, as far as its socket accepts it without waiting.
 void refuse(Transport::Socket& socket) {
   HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
@@ -252,7 +252,7 @@ asio::awaitable<void> Server::Impl::drain() {
       co_await timer.async_wait(kAwait);
     }
   };
-  // Whoever connects meanwhile is told (503), /health among them: a balancer that asks takes the server out.
+  // New connections get 503 meanwhile, for /health too, so that a load balancer removes the server.
   co_await wait_until_idle(server.config.shutdown_timeout);
   for (Door& door : doors) door.listener->close();
   if (const auto left = server.num_active.load(); left > 0)
@@ -334,7 +334,7 @@ asio::awaitable<void> Server::Impl::watch_key_file() {
   }
 }
 
-// A front that lives on while its engine is dead helps nobody.
+// Ends the server when its engine has failed, so that a supervisor can restart it.
 asio::awaitable<void> Server::Impl::watch_engine() {
   asio::steady_timer timer(control);
   while (server.engine.healthy()) {

@@ -1,6 +1,6 @@
 #pragma once
-// StreamBeat: when a stream that has had nothing to say for a while must say that it goes on. Wakes its owner
-// then. Costs a stream that is never silent one timer an interval. Threads: the connection's strand.
+// StreamBeat: wakes its owner when a stream has been silent for an interval, so that it sends a ping. A
+// stream that is never silent costs one timer per interval. Threads: the connection's strand.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -11,7 +11,7 @@ namespace pagoda {
 
 class StreamBeat {
  public:
-  // `wake` may be called after this has gone.
+  // `wake` may be called after this has been destroyed.
   StreamBeat(boost::asio::any_io_executor executor, std::chrono::milliseconds interval,
              std::function<void()> wake)
       : interval_(interval), wake_(std::move(wake)), timer_(std::move(executor)) {
@@ -23,7 +23,7 @@ class StreamBeat {
   void restart() { due_ = Clock::now() + interval_; }
   // Before a wait.
   void arm() {
-    if (timer_.expiry() > Clock::now()) return;  // it is looked at again then
+    if (timer_.expiry() > Clock::now()) return;  // checked again when it expires
     timer_.expires_at(due_);
     timer_.async_wait([wake = wake_](boost::system::error_code error) {
       if (!error) wake();

@@ -42,7 +42,7 @@ void event(std::string& out, std::string_view type, Write write) {
   out.append("\n\n");
 }
 
-// A call's arguments as the object that clients expect; arguments that are no object become a text in it.
+// A call's arguments as the object that clients expect; arguments that are not an object become a text in it.
 std::string input_of(const std::string& arguments) {
   if (arguments.empty()) return "{}";
   const Result<boost::json::value> value = parse_json(arguments);

@@ -25,7 +25,7 @@ struct MemoryTable {
   std::int64_t weight_bytes = 0;      // packed, resident from the start
   std::int64_t embedding_bytes = 0;   // as it is stored
   std::int64_t mapped_bytes = 0;      // part of both mapped from the weight cache; 0: in memory
-  std::int64_t kv_bytes = 0;          // reserved; resident as it is used
+  std::int64_t kv_bytes = 0;          // reserved; resident when used
   std::int64_t swap_bytes = 0;        // the same
   std::int64_t offload_bytes = 0;     // the same
   std::int64_t activation_bytes = 0;  // scratch of one step

@@ -114,7 +114,7 @@ RankTotals LoadedRunner::totals() const {
   return totals;
 }
 
-// A device has given out what the model takes, but for graphs; on the CPU it becomes resident as it is used.
+// A device has given out what the model takes, but for graphs; on the CPU it becomes resident when used.
 // Weights mapped from the weight cache count as available, since the system could read them again.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
   if (device_) return {.available = device_->device_free_bytes(), .taken = memory_plan().graph_bytes};

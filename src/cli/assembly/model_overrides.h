@@ -10,7 +10,7 @@
 
 namespace pagoda {
 
-// invalid_argument: --hf-overrides is no JSON object, or flags contradict each other.
+// invalid_argument: --hf-overrides is not a JSON object, or flags contradict each other.
 Result<ModelOverrides> model_overrides(const EngineFlags& flags);
 
 // invalid_argument: --quantization names another method than the one that the model is quantised by.

@@ -90,7 +90,8 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
     const bool alone = records_.queues.running().empty();
     const SwapIn back = swap_in_of(group, records_.kv);
     const std::int64_t needed = back.blocks + back.growth;
-    // Alone, it parks what does not fit. Else it needs room to go on for a while, or it would be back soon.
+    // Alone, it parks what does not fit. Otherwise it needs blocks for a while, or it is preempted again
+    // soon.
     if (!alone && (needed + records_.watermark_blocks > records_.kv.num_available_blocks() ||
                    !records_.kv.make_ready(needed, back.lengths)))
       return false;
@@ -111,7 +112,7 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
   return true;
 }
 
-// A gang comes back together: not before there are as many blocks as it had, and some to go on.
+// A gang resumes together, once it can get as many blocks as it had and some to continue.
 bool Admission::lacks_blocks_for_gang(SequenceGroup& group, std::int64_t margin) const {
   const std::int64_t available = records_.kv.num_available_blocks();
   if (available < group.retry_free_blocks) return true;
@@ -176,7 +177,7 @@ bool Admission::try_admit(SequenceGroup& group) {
   return true;
 }
 
-// Only of this step and the one in flight: so it gets on, and whoever waits for it does not wait for ever.
+// Only sequences of this step and the one in flight: they make progress, so the wait is bounded.
 // Nor does that cost time: the common tokens are computed no later than `leader` would compute them.
 bool Admission::prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached) {
   KvSharing& sharing = records_.kv.sharing();

@@ -1,7 +1,7 @@
 #pragma once
-// Admission: lets groups into the step: first those that were swapped out, then those that wait, in the
-// admission order, and nobody is skipped, but for those whose prompt's K/V comes from a tier (arrivals.h).
-// One whose prompt begins like one that this step computes waits, to share its blocks.
+// Admission: admits groups to the step: first swapped-out groups, then waiting ones in the admission order.
+// None is skipped, except groups whose prompt's K/V is being fetched from a tier (arrivals.h). A group whose
+// prompt has the same prefix as one computed in this step waits, to share its blocks.
 //     admit -> [ swapped group in | waiting group in ]* -> the first that does not fit ends it
 // Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
 #include <cstdint>
@@ -26,25 +26,25 @@ class Admission {
         swapping_(swapping),
         arrivals_(arrivals) {}
 
-  // After all running groups have got their tokens.
+  // Call after all running groups have their tokens.
   void admit();
 
-  // The group to be admitted next; some must wait.
+  // The group to be admitted next. Precondition: the waiting queue is not empty.
   SequenceGroup& next_waiting() const;
-  // Gives the group's first sequence its cached prefix and blocks for its prompt. False, with nothing changed
-  // but what it notes about a later try: there is no room. The group is still in the waiting queue.
+  // Gives the group's first sequence its cached prefix and blocks for its prompt. False: it does not fit;
+  // nothing but the hints for a later try has changed. The group stays in the waiting queue either way.
   bool try_admit(SequenceGroup& group);
-  // Whether it cannot be let in by a step that is planned ahead.
+  // Whether a step that is planned ahead cannot admit it.
   bool waits_for_step_in_flight(const SequenceGroup& group) const;
-  // A group that is in no queue, and whose sequences have their blocks, runs; returns its position.
+  // Runs a group that is in no queue and whose sequences have their blocks; returns its position.
   std::size_t begin_running(SequenceGroup& group);
 
  private:
   void admit_in_order();
-  bool resume_swapped(std::int32_t& num_seqs);  // false: nobody else may follow
-  void run_now(SequenceGroup& group);           // into the batch, too
+  bool resume_swapped(std::int32_t& num_seqs);  // false: admission ends
+  void run_now(SequenceGroup& group);           // and adds it to the batch
   bool lacks_blocks_for_gang(SequenceGroup& group, std::int64_t margin) const;
-  // Whether a sequence of this step is about to compute a beginning that `leader` would compute once more.
+  // Whether a sequence of this step computes a prefix that `leader` would otherwise compute again.
   bool prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached);
 
   SchedulerRecords& records_;

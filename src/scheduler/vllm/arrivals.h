@@ -1,12 +1,12 @@
 #pragma once
-// Arrivals: groups whose prompt's K/V comes from a tier. While it is on the way such a group holds blocks and
-// a place under max_num_seqs, but takes no tokens; it can be aborted, and gives its blocks up to whoever
-// comes before it.
+// Arrivals: groups whose prompt's K/V is being fetched from a tier. Meanwhile such a group holds blocks and
+// counts towards max_num_seqs, but gets no tokens. It can be aborted, and gives up its blocks to an earlier
+// group.
 //
 //     waiting --begin--> arriving --settle, when all has come or is lost--> waiting, and its prefix is in the
 //     pool
 //
-// Each group asks once for each time that it waits, and peers before that, so whatever is lost is computed.
+// Each group asks once each time that it waits (peers before other tiers); what is lost is computed.
 // Threads: none; owned by the engine thread.
 #include "scheduler/vllm/scheduler_records.h"
 

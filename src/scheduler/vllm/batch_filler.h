@@ -1,7 +1,7 @@
 #pragma once
-// BatchFiller: puts the tokens that a running group misses into the batch, as far as budget and blocks go:
-// decodes, prompts whole or in chunks, beams together, and drafts beside them. If the group has to give way
-// in the middle, it is taken out of the batch again. Holds no state.
+// BatchFiller: adds the uncomputed tokens of a running group to the batch, as far as budget and blocks allow:
+// decodes, whole or chunked prompts, beams together, and drafts. If the group is preempted meanwhile, it is
+// removed from the batch again. Holds no state.
 // Threads: none; owned by the engine thread.
 #include <cstddef>
 
@@ -16,8 +16,8 @@ class BatchFiller {
   BatchFiller(SchedulerRecords& records, Growth& growth, DraftRoom& drafts)
       : records_(records), growth_(growth), drafts_(drafts) {}
 
-  // `resume`: parked sequences of the group are tried first. `wait`: it has just been admitted, and whoever
-  // it might displace is in the batch already; its prompt need not leave tokens for later decodes.
+  // `resume`: parked sequences of the group are resumed first. `wait`: the group was just admitted; groups
+  // that it could preempt are already in the batch, so its prompt need not leave tokens for later decodes.
   enum class Siblings { wait, resume };
   void add(std::size_t position, Siblings siblings);
 

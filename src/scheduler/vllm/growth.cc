@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// In small steps, where there is no room for chunks of the wanted size.
+// Tries smaller chunks if a chunk of the wanted size does not fit.
 bool Growth::promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk) {
   return records_.kv.promise(sequence.id, sequence.num_tokens(), chunk) ||
          (!records_.runs_whole(group) && records_.kv.promise(sequence.id, sequence.num_tokens(), 1));
@@ -100,7 +100,7 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
   }
   sequence.num_computed_tokens = kv.sharing().fork_prefix(sibling.id, sequence.id, shared);
   sequence.state = SequenceState::resident;
-  // Beams need each other; samples can wait for room that lets all of them go on for a while.
+  // Beams run together; samples wait until all of them have blocks to continue for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
   std::int32_t one = 1;
   while (kv.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv.num_available_blocks() ||

@@ -10,7 +10,7 @@ constexpr std::int32_t kFewDecodes = 16;  // beside so many a prompt takes littl
 }  // namespace
 
 // Takes a place from a tenant that has many; the group that gives way is computed once more, since while
-// anybody is swapped out nobody is admitted. False: there is none.
+// any group is swapped out none is admitted. False: there is none.
 bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
   const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs;
   if (fits && admission_.try_admit(newcomer)) return true;

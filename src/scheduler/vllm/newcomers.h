@@ -1,8 +1,8 @@
 #pragma once
-// Newcomers: under an order with turns, a tenant of whom nothing runs is let in before anyone is scheduled,
-// and may take the place of one that has many. If all newcomers' prompts are short, the step is theirs and
-// that of whoever comes before them: the others pause, but not twice in a row. Threads: none; owned by the
-// engine thread.
+// Newcomers: with fair scheduling, a tenant without running requests is admitted before the step is planned,
+// and may preempt a tenant with many. If all newcomers' prompts are short, the step runs only them and the
+// groups ahead of them; the others pause, but never twice in a row. Threads: none; owned by the engine
+// thread.
 #include <cstdint>
 
 #include "scheduler/vllm/admission.h"

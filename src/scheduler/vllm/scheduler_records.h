@@ -1,8 +1,8 @@
 #pragma once
-// SchedulerRecords: what the parts of VllmScheduler work on together: the queues, the step's budget and the
-// step itself, beside the configuration, the KV manager and the admission order, which are borrowed. Each
-// part is given these records and the parts that it calls; it keeps only what nobody else needs. Threads:
-// none; owned by the engine thread.
+// SchedulerRecords: the state that the parts of VllmScheduler share: the queues, the step's budget and the
+// step itself, with the configuration and the borrowed KV manager and admission order. Each part gets these
+// records and the parts that it calls, and keeps only its private state. Threads: none; owned by the engine
+// thread.
 #include <cstdint>
 
 #include "kv_cache/kv_manager.h"
@@ -30,7 +30,7 @@ struct SchedulerRecords {
     return !config.enable_chunked_prefill || group.request.work.whole_prompt;
   }
 
-  StepPlan& plan() { return plans.latest(); }  // that is being made, or was made last
+  StepPlan& plan() { return plans.latest(); }  // being planned, or planned last
   const StepPlan& plan() const { return plans.latest(); }
 
   const SchedulerConfig config;

@@ -60,7 +60,7 @@ std::int32_t StepPlan::roll_back(const Mark& mark) {
   return taken;
 }
 
-// After update() the batch's views are no longer valid; its ids and counts are.
+// After update() the batch's views are invalid; its ids and counts remain valid.
 void StepPlan::check_invariants() const {
   CHECK(batch_.swap_out.empty() || batch_.swap_in.empty());
   CHECK(references_.size() == batch_.sequences.size());

@@ -1,8 +1,8 @@
 #pragma once
-// StepPlan: a step that is being planned or run: its batch, the objects behind the batch's ids, and who was
-// preempted for it. A group that turns out to have no room is taken out again by roll_back().
+// StepPlan: a step that is being planned or run: its batch, the objects behind the batch's ids, and the
+// groups that were preempted for it. roll_back() removes a group that turns out not to fit.
 //     begin -> [ take | mark .. roll_back ]* -> planned -> (the batch is run) -> end
-// StepPlans has the two of them that there are: a step can be planned while the one before it is in flight.
+// StepPlans holds two of them: a step can be planned while the previous one is in flight.
 // Invariant: references() names the batch's sequences in order, and num_tokens is their tokens' sum. A
 // sequence's num_in_flight counts the plans between begin() and end() that name it.
 // Threads: none; owned by the engine thread.
@@ -27,30 +27,30 @@ class StepPlan {
   // `before`: the step in flight beside which this one is planned, or null.
   void begin(const StepPlan* before);
   void planned() { planning_ = false; }
-  // The batch has run. Frees what its sequences still held that have finished meanwhile.
+  // The batch has run. Frees the blocks of its sequences that have finished meanwhile.
   void end(KvManager& kv);
   bool in_flight() const { return in_flight_; }  // between begin() and end()
 
-  // The plan is made beside a step in flight: nobody is preempted for it, and whoever lacks room pauses.
+  // Planned while another step is in flight: it preempts none, and sequences without blocks pause.
   bool ahead() const { return before_ != nullptr; }
   const StepPlan* before() const { return before_; }
   void note_pause() { pauses_ = true; }
-  bool pauses() const { return pauses_; }  // somebody does: the next step is not to be planned ahead
+  bool pauses() const { return pauses_; }  // a sequence does: do not plan the next step ahead
 
   ScheduledBatch& batch() { return batch_; }
   const ScheduledBatch& batch() const { return batch_; }
   std::span<const ScheduledRef> references() const { return references_; }
   std::span<SequenceGroup* const> preempted() const { return preempted_; }
 
-  // Puts `count` tokens of the sequence into the batch, and so many of its drafts.
+  // Adds `count` tokens of the sequence and `num_draft_tokens` of its drafts to the batch.
   void take(SequenceGroup& group, Sequence& sequence, std::int32_t count, std::int32_t num_draft_tokens,
             const KvTables& tables);
-  void add_preempted(SequenceGroup& group) {  // outside of planning there is no step for it
+  void add_preempted(SequenceGroup& group) {  // ignored while no step is being planned
     if (planning_) preempted_.push_back(&group);
   }
 
   Mark mark() const;
-  // Takes out what was put in since; returns the number of its tokens.
+  // Removes everything added since `mark`; returns its number of tokens.
   std::int32_t roll_back(const Mark& mark);
 
   void check_invariants() const;
@@ -71,7 +71,7 @@ class StepPlans {
   StepPlan& oldest() { return plans_[oldest_index()]; }
   const StepPlan& oldest() const { return plans_[oldest_index()]; }
 
-  // Begins to plan, beside a step in flight if there is one. No more than two are in flight.
+  // Starts a plan, also while a step is in flight. At most two are in flight.
   StepPlan& begin();
   // Ends the latest, which names no sequence and is not to be run.
   void drop(KvManager& kv);

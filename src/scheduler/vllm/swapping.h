@@ -1,7 +1,7 @@
 #pragma once
-// Swapping: moves the K/V of preempted groups to the swap space and back, as copies of the step's batch. All
-// sequences of a group move together. It is told whom to move; a step that copies one way does not copy the
-// other way.
+// Swapping: moves the K/V of preempted groups to the swap space and back, as copies in the step's batch. All
+// sequences of a group move together. It does not choose the groups. A step that copies in one direction does
+// not copy in the other.
 // Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@
 
 namespace pagoda {
 
-// A group's way back: its sequences, their lengths, the blocks that are copied, and those that it takes to go
-// on for a while, at most.
+// The needs of swapping a group in: its sequences, their lengths, the blocks to copy, and at most the blocks
+// (growth) to continue for a while.
 struct SwapIn {
   std::vector<SequenceId> ids;
   std::vector<std::int32_t> lengths;
@@ -33,7 +33,7 @@ class Swapping {
   // False, with nothing changed: its `resident` sequences have to be recomputed.
   bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
 
-  // False, with nothing changed: there is no room.
+  // False, with nothing changed: not enough free blocks.
   bool try_swap_in(SequenceGroup& group, const SwapIn& back);
 
   std::int64_t num_groups_out() const { return num_groups_out_; }  // since the start, as the blocks

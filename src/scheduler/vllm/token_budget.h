@@ -1,7 +1,7 @@
 #pragma once
-// TokenBudget: the tokens that a step may still take, and how many of them a prompt or drafts may have:
-// decodes go before prompts, and prompts before drafts. It counts; whose turn it is, is the scheduler's
-// business.
+// TokenBudget: the remaining tokens of a step, and the share of them that a prompt or drafts may use. Decodes
+// have priority over prompts, and prompts over drafts. It only counts; the scheduler decides the order of
+// sequences.
 //     begin_step -> [ take | give_back | raise_to ]*
 // Invariant: 0 <= left(). Source: Sarathi-Serve (OSDI'24). Threads: none; owned by the engine thread.
 #include <algorithm>
@@ -28,21 +28,21 @@ class TokenBudget {
     left_ -= count;
   }
   void give_back(std::int32_t count) { left_ += count; }
-  // At least `count` are left: for whoever takes them at once or never.
+  // Ensures that at least `count` are left, for a prompt that runs whole or not at all.
   void raise_to(std::int32_t count) { left_ = std::max(left_, count); }
 
-  // Decodes of these groups. It stops counting where there are more than tokens left.
+  // Number of decodes of these groups; stops counting above left().
   std::int32_t decodes(std::span<SequenceGroup* const> groups) const;
-  // Tokens for a prompt of the running group at `position`: decodes of this group and of later ones go first.
-  // But the oldest always gets on, for the later ones may yet have to give way. `whole`: it takes all of its
+  // Tokens for a prompt of the running group at `position`, after decodes of this and of later groups. The
+  // oldest group always gets some, since later groups may still be preempted. `whole`: it takes all of its
   // tokens or none.
   enum class Prompt { whole, in_chunks };
   std::int32_t for_prompt(const GroupQueues& queues, std::size_t position, Prompt prompt) const;
-  // Tokens for drafts of that group: all that nobody else could take in this step.
+  // Tokens for drafts of that group: those that no other sequence could use in this step.
   std::int32_t for_drafts(const GroupQueues& queues, std::size_t position) const;
 
-  // In the last step tokens were left, and nobody of those who wait could be admitted: drafts need not leave
-  // any for them.
+  // Set if the last step had tokens left and no waiting group could be admitted: drafts need not leave
+  // tokens for the queue.
   void set_queue_blocked(bool blocked) { queue_blocked_ = blocked; }
 
  private:

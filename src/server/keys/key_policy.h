@@ -1,7 +1,7 @@
 #pragma once
-// Applies a key's entry to the requests of a call: tenant, shared prefixes, permissions. Between a protocol's
-// parser, which knows no keys, and the engine, which knows tenants only. Errors: invalid_argument, worded for
-// the client. Threads: any.
+// Applies a key's entry to the requests of a call: tenant, prefix isolation, permissions. It connects the
+// protocols' parsers, which know no keys, with the engine, which knows only tenants. Errors:
+// invalid_argument, with a message for the client. Threads: any.
 #include <span>
 #include <string_view>
 
@@ -11,13 +11,13 @@
 
 namespace pagoda {
 
-// Whose requests they are: who has no key is told apart by `peer`, an address.
+// The tenant of the requests; without a key it is derived from `peer`, an address.
 std::string_view tenant_of(const ApiKey& key, std::string_view peer);
 
 // With `isolate`, prefixes are shared under one key only.
 Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::span<Request> requests);
 
-// Tokens that a call may need at most, and that it needs for certain.
+// The maximum and the minimum number of tokens that a call uses.
 struct TokenNeed {
   std::int64_t all = 0, prompts = 0;
 };

@@ -1,8 +1,8 @@
 #pragma once
-// RateLimit: how many requests and tokens a minute a key may have: two buckets that fill evenly, each holding
-// one minute's worth. Tokens are taken by what a request may need, and what it did not use is given back; one
-// that wants more than a whole bucket waits for a full one. Not the fair share of a contended machine
-// (scheduler/admission_order.h). Source: token bucket, headers as OpenAI's.
+// RateLimit: the requests and tokens per minute of a key: two token buckets, each with the capacity of a
+// minute. A request takes the tokens that it may need, and unused ones are returned; one that needs more than
+// the capacity waits for a full bucket. Not the fair share of a busy server (scheduler/admission_order.h).
+// Source: token bucket, headers as OpenAI's.
 // Invariants: over any minutes m, at most m+1 minutes' worth is granted. Time is passed in.
 // Threads: any.
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace pagoda {
 
 class RateLimit {
  public:
-  // 0: no limit. What has been used stays used.
+  // 0: no limit. Tokens already used stay used.
   void set(std::int64_t requests_per_minute, std::int64_t tokens_per_minute, TimeNs now);
 
   struct Refusal {
@@ -27,12 +27,12 @@ class RateLimit {
   };
   // nullopt: granted.
   std::optional<Refusal> take_request(TimeNs now);
-  // `prompt` of the `wanted` tokens are certain. `taken` gets what settle() is to be told.
+  // `prompt` of the `wanted` tokens will be used in any case. `taken` is the amount to pass to settle().
   std::optional<Refusal> take_tokens(std::int64_t wanted, std::int64_t prompt, TimeNs now,
                                      std::int64_t& taken);
   void settle(std::int64_t taken, std::int64_t used, TimeNs now);
 
-  // x-ratelimit-*, for the limits that there are.
+  // The x-ratelimit-* headers of the limits that are set.
   std::vector<std::pair<std::string, std::string>> headers(TimeNs now) const;
 
  private:

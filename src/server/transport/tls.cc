@@ -20,7 +20,7 @@ constexpr const char* kCiphers13 =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr long kMaxClientChain = 32 << 10;  // bytes of certificates that a client may send
 
-// A client that wants only other protocols is told so, and not spoken to in one it has not asked for.
+// Rejects a client whose ALPN offers only other protocols, instead of using one that it did not offer.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* offered,
                     unsigned int size, void*) {
   constexpr std::string_view kHttp = "http/1.1";
