@@ -104,6 +104,12 @@ def test_clean_tree(tmp_path):
             "namespace pagoda {\nstruct Other : Base {\n};\n}  // namespace pagoda\n",
             "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2",
         ),
+        ("docs/a.md", "The client is told of it.\n", "docs/a.md:1: 'is told': say it in plain technical English"),
+        (
+            "src/text/c.cc",
+            "// A stream that ends early is\n// gone on with later.\nint x;\n",
+            "src/text/c.cc:2: 'gone on with': say what is called, reported or resumed",
+        ),
     ],
 )
 def test_finds(tmp_path, name, text, message):

@@ -9,6 +9,10 @@ FRAGMENT = re.compile(r"(?:of|what|who|where)\b", re.I)
 HELP_TEXT = re.compile(r"\.(?:help|details)\s*=\s*\"(of|what|who|whose|as|instead|where|likewise)\b", re.I)
 HEADER_LINES = 10
 SENTENCE_MEAN, SENTENCE_P90, CELL_CHARACTERS = 25, 40, 200
+# Phrases of pages for which technical English has a plain verb or a noun: "in turn", "anyone who", "is reported".
+PAGE_PHRASE = re.compile(r"\b(?:whoever|nobody|by turns|(?:is|are|was|were) told|gone on with|cannot be had)\b", re.I)
+# The same in comments, where some of these words may stand.
+COMMENT_PHRASE = re.compile(r"(?://|#|\"\"\").*\b((?:is|are) told of|gone on with)\b", re.I)
 # Numbers of lists that no page has any more.
 LIST_NUMBER = re.compile(r"(?://|#|\"\"\")\s*[RD]\d{1,2}\b(?:, [RD]\d{1,2})*:")
 
@@ -39,6 +43,8 @@ def comment_errors(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         if LIST_NUMBER.search(line):
             yield f"{path}:{number}: a number of a list that is not there: name the test or say it in words"
+        if not path.startswith("tools/") and (match := COMMENT_PHRASE.search(line)):
+            yield f"{path}:{number}: '{match[1]}': say what is called, reported or resumed"
 
 
 def header_errors(path, text):
@@ -100,6 +106,8 @@ def page_errors(path, page):
             yield (f"{path}: sentences have {mean:.0f} words on average and {p90} at the 90th percentile; "
                    f"{SENTENCE_MEAN} and {SENTENCE_P90} are read easily")  # fmt: skip
     for number, line in enumerate(page.splitlines(), 1):
+        if match := PAGE_PHRASE.search(re.sub(r"`[^`]*`", "", line)):
+            yield f"{path}:{number}: '{match[0]}': say it in plain technical English"
         if line.startswith("|"):
             for cell in line.strip().strip("|").split("|"):
                 if len(cell.strip()) > CELL_CHARACTERS:

@@ -176,7 +176,7 @@ Status prefer_memory_of(int node) {
   constexpr int kPreferred = 1;  // MPOL_PREFERRED
   std::vector<unsigned long> mask(static_cast<std::size_t>(node) / kBits + 1);
   mask.back() = 1UL << (static_cast<std::size_t>(node) % kBits);
-  // The kernel reads one bit less than it is told of.
+  // The kernel reads one bit less than the given number.
   if (syscall(SYS_set_mempolicy, kPreferred, mask.data(), mask.size() * kBits + 1) != 0)
     return refused("set_mempolicy");
   return ok_status();

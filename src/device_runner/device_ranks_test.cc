@@ -1,5 +1,5 @@
 // Goal: a model that is cut over several devices gives the bits of one device: eager and replayed, with
-// prompts in chunks, in float32 and bfloat16; a rank that is lost is told of, and nobody waits for ever.
+// prompts in chunks, in float32 and bfloat16; a lost rank is reported, and no rank waits forever.
 // Method: ranks as threads of this process (model_runner/test_ranks.h), each with an emulated device, whose
 // order of streams and times of arrival follow a seed.
 #include <gtest/gtest.h>

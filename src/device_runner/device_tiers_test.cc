@@ -24,7 +24,7 @@ constexpr std::int64_t kPage = 4096, kPages = 40, kSlots = 4, kBlocksPerSlot = 1
 
 enum class Cache : std::uint8_t { paged, per_slot, per_layer };
 
-// A runner with tiers that keeps what is told of them.
+// A runner with tiers that records their news.
 class Tiered final : public ModelRunner {
  public:
   Tiered(Cache cache, std::uint64_t seed, GraphUse graphs, std::int64_t lost_launch = 0) {

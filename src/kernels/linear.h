@@ -45,7 +45,7 @@ class PackedLinear {
   PackedLinear& operator=(PackedLinear&&) noexcept;
 
   // Packs the rows of `weights`; all have K columns. `bias` is empty or has an entry for each row.
-  // `on_packed` is told of rows that are not read any more, some MiB at a time: they may go.
+  // `on_packed` is called with rows that are no longer read, some MiB at a time: they may be freed.
   // invalid_argument: shapes that do not fit together.
   static Result<PackedLinear> pack(const KernelContext& context, LinearType type,
                                    std::span<const TensorView> weights, std::vector<float> bias = {},

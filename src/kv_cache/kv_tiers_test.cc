@@ -269,7 +269,7 @@ TEST_F(Tiers, OwnersOutliveThePool) {
   EXPECT_EQ(restarted.add_sequence(b, text(0, 9), "", true), 0);
 }
 
-// Writes down what is told of tiers.
+// Records the events of tiers.
 struct Told final : CacheObserver {
   void on_stored(const BlockHash&, const BlockHash*, const BlockHash*, std::span<const TokenId>) override {}
   void on_removed(const BlockHash&) override {}

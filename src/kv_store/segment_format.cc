@@ -172,7 +172,7 @@ std::optional<SegmentBatch> decode_header(std::span<const std::byte> bytes, std:
 Result<SegmentScan> scan_segment(const StoredFile& file, std::uint64_t file_bytes, std::uint64_t segment) {
   SegmentScan scan;
   std::vector<std::byte> page(kSegmentAlignment), header;
-  std::uint64_t at = 0, whole = 0;  // all before `whole` is told of
+  std::uint64_t at = 0, whole = 0;  // batches before `whole` are reported
   const auto batch_at = [&](std::uint64_t offset) -> std::optional<SegmentBatch> {
     const auto have = file.read(offset, page);
     if (!have) return std::nullopt;  // a page that cannot be read holds nothing

@@ -37,8 +37,8 @@ std::vector<std::int64_t> state_pieces(std::span<const LayerState> layers) {
   return pieces;
 }
 
-// Pages that layers of these sizes take in this order, each beside those before it where there is room. What
-// is told of each: its page, and its number there.
+// Pages that layers of these sizes take in this order, each after the previous ones if it fits. For
+// each layer: its page, and its number in the page.
 struct Packing {
   std::int32_t pages = 0, layer = 0;
   std::int64_t used = 0, page_size;

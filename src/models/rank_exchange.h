@@ -6,7 +6,7 @@
 //   * sum: each rank multiplies its own part by its columns; the products are summed over the ranks
 //     (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
 // On the CPU the ranks' communicator carries the parts. On devices kernels do, through windows of memory
-// (kernels/device/ops.h): the host waits for nobody inside a step, and a lost rank is told of at its end.
+// (kernels/device/ops.h): the host does not wait within a step, and a lost rank is reported at its end.
 // Threads: one caller; all ranks make the same calls. Owner: the decoder, with the workspace.
 #include <cstdint>
 #include <span>

@@ -38,7 +38,7 @@ class WeightStore {
   static WeightStore mapped(std::shared_ptr<const PackedFile> file) {
     return WeightStore({.file = std::move(file)});
   }
-  // In memory; `on_read` is told of bytes of the source that were packed.
+  // In memory; `on_read` is called with the bytes of the source that were packed.
   static WeightStore packed(std::function<void(std::int64_t)> on_read) {
     return WeightStore({.on_read = std::move(on_read)});
   }

@@ -38,7 +38,7 @@ struct TierErase {
 
 enum class TierTicket : std::uint64_t {};  // unique in an engine's life
 
-// A row as tiers are told of it.
+// A row as tiers see it.
 struct TierRow {
   TierKey key;
   std::vector<TokenId> tokens;  // this row's alone: compared on a fetch, beside the key

@@ -102,7 +102,7 @@ def test_in_the_background_it_is_asked_for_until_it_ends(client, conforms):
 
 
 def test_a_stream_in_the_background_goes_on_without_its_client(client, conforms):
-    """Broken off in the middle, and gone on with from there: all of the events, each once."""
+    """A stream that is interrupted and resumed has all events, each once."""
     arguments = dict(input="Say hello.", **{**GREEDY, "max_output_tokens": 40})
     first = []
     with client.responses.create(stream=True, background=True, **arguments) as stream:
@@ -177,7 +177,7 @@ def test_errors_name_the_field(client):
 
 
 def test_kept_answers_outlive_the_server(tmp_path):
-    """Asked for and gone on with after a restart; bounded; what is damaged is gone, and nothing else."""
+    """Stored answers are found and continued after a restart, within the limit; only damaged ones are lost."""
     folder = tmp_path / "kept"
     flags = [
         "--max-model-len",

@@ -1,4 +1,4 @@
-"""`pagoda run-batch`: lines of every endpoint without a server, and gone on with after a kill."""
+"""`pagoda run-batch`: lines of every endpoint without a server, and resumed after a kill."""
 
 import json
 import signal

@@ -1,5 +1,5 @@
 #pragma once
-// LoadedModel: a model that runners hold, before anything is planned for it, and what is told of it at start.
+// LoadedModel: a loaded model, before memory is planned for it, and its log lines at start.
 // Threads: the one that starts. Owner: assemble.cc.
 #include <memory>
 #include <string>

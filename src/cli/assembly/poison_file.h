@@ -11,7 +11,7 @@ namespace pagoda {
 
 std::string default_poison_file(std::int32_t port);
 
-// Null: none is wanted, or it cannot be had, which is said in the log and stops nothing.
+// Null: not wanted, or not available, which is only logged.
 std::unique_ptr<PoisonRecord> poison_record(const EngineFlags& flags);
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// The output of a batch that was cut short is gone on with.
+// The output of an interrupted batch is resumed.
 #include "cli/batch/batch_progress.h"
 
 #include <gtest/gtest.h>

@@ -17,8 +17,8 @@ std::vector<PackedFormat> choose_panels(const PackedLinear::Storage& storage,
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 // Into storage.own, which has room; puts storage.bias in the order of the strips, and says in
-// storage.keeps_values whether no value was rounded. `on_packed` (may be empty) is told of rows once they are
-// packed.
+// storage.keeps_values whether no value was rounded. `on_packed` (may be empty) is called with rows once they
+// are packed.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage,
           const std::function<void(const TensorView&)>& on_packed);
 // PackedLinear::row().
