@@ -99,7 +99,7 @@ TEST_P(Windows, GiveTheSameBitsWhenTheyGiveRowsBack) {
 
 INSTANTIATE_TEST_SUITE_P(KvGroups, Windows,
                          ::testing::Combine(::testing::Values("gemma3", "gemma4", "gemma4_shared", "mistral"),
-                                            ::testing::Values("float32", "bfloat16", "int8")));
+                                            ::testing::Values("float32", "bfloat16", "int8", "fp8")));
 
 TEST(KvGroupPlan, FindsThePagesOfGemma) {
   const auto layers = [](int number, int period) {

@@ -1,13 +1,15 @@
 #pragma once
 // The place of an element of the paged KV cache inside its block; block tables are the caller's. Each (layer,
-// K or V, KV head) is one contiguous piece of block_size x D elements, D rounded up to even (i8: to a
+// K or V, KV head) is one contiguous piece of block_size x D elements, D rounded up to even (i8, e4m3: to a
 // multiple of 4). If block_size is a multiple of 16, it is made of groups of 16 tokens:
 //     bf16   K [D/2][16 tokens][2]    V [8 token pairs][D][2]     one vdpbf16ps serves 16 tokens
 //     i8     K [D/4][16 tokens][4]    V [4 token quads][D][4]     one vpdpbusd serves 16; then f32 [16]
 //     scales other  K [D][16 tokens]         V [16 tokens][D]
 // Otherwise it is plain [token][D] (i8: each token followed by its scale), which the fast path gathers into
 // groups. A latent cache has no V: the values are the first elements of each token's K. i8: x = (u - 128) *
-// scale, u a byte; scale = max|x| / 127 over the token's D elements: that row alone decides it.
+// scale, u a byte; scale = max|x| / 127 over the token's D elements: that row alone decides it. e4m3: x =
+// number * scale, the number nearest_e4m3(x / scale) of tensor/small_floats.h; the scale is the layer's
+// (PagedAttentionArgs), one of keys and one of values, and not in the cache.
 #include "kernels/paged_attention.h"
 
 namespace pagoda {
@@ -20,7 +22,7 @@ struct KvAddress {
         packed(layout.dtype == DType::i8     ? 4
                : layout.dtype == DType::bf16 ? 2
                                              : 1),
-        width(layout.dtype == DType::i8 ? (layout.head_size + 3) / 4 * 4 : (layout.head_size + 1) / 2 * 2),
+        width(element == 1 ? (layout.head_size + 3) / 4 * 4 : (layout.head_size + 1) / 2 * 2),
         scale_bytes(layout.dtype == DType::i8 ? 4 : 0),
         grouped(layout.block_size % kTokenGroup == 0),
         token_bytes(width * element + scale_bytes),

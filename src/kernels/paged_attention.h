@@ -28,7 +28,8 @@ class PackedLinear;
 constexpr std::int32_t kMaxInt8HeadSize = 512;
 
 struct KvLayout {
-  DType dtype = DType::f32;  // f32, bf16, f16 or i8 (8 bits and a scale for each token and head)
+  // f32, bf16, f16, i8 (8 bits and a scale for each token and head) or e4m3 (8 bits, scales of the layer)
+  DType dtype = DType::f32;
   std::int32_t num_layers = 0, num_kv_heads = 0, head_size = 0, block_size = 16;
   // Above 0: there are only keys, and values are so many elements of each, the first.
   std::int32_t latent_size = 0;
@@ -64,6 +65,9 @@ struct PagedAttentionArgs {
   Buffer value = {};  // [T, Hkv, D]; latent: not read
   std::int32_t num_query_heads = 0;
   float scale = 1.0f;  // above 0; usually 1 / sqrt(D)
+  // The scales of a cache in e4m3 (kv_layout.h), above 0 and finite; others do not read them. A latent cache
+  // has the key's alone.
+  float key_scale = 1.0f, value_scale = 1.0f;
   // Each row attends to the tokens before it and itself; or, where not, to those behind it, too: then all of
   // a sequence's tokens are its queries, and there are no slopes.
   bool causal = true;

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "kernels/kv_layout.h"
 #include "kernels/testing.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
@@ -23,6 +26,8 @@ struct Shape {
   bool chunks = false;  // chunks of `window` tokens, instead of windows
   std::int32_t latent_size = 0;
   bool value_is_key = false;  // in a cache that is not latent
+  bool exact = false;         // keys and values are numbers that e4m3 has, times the layer's scales
+  float key_scale = 0.021f, value_scale = 0.013f;  // e4m3's
 };
 
 // Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
@@ -80,6 +85,12 @@ class World {
         const auto keys = row.begin() + static_cast<std::ptrdiff_t>(heads() * size());
         const auto width = static_cast<std::ptrdiff_t>(kv_heads() * size());
         if (shape_.value_is_key) std::copy(keys, keys + width, keys + width);
+        if (shape_.exact) {
+          for (std::ptrdiff_t d = 0; d < 2 * width; ++d) {
+            const float scale = d < width ? shape_.key_scale : shape_.value_scale;
+            keys[d] = e4m3_value(nearest_e4m3(keys[d] / scale)) * scale;
+          }
+        }
         rows.insert(rows.end(), row.begin(), row.end());
       }
     }
@@ -95,6 +106,8 @@ class World {
     if (shape_.latent_size == 0) args.value = args.key.at(0, static_cast<std::int64_t>(kv_heads() * size()));
     args.num_query_heads = shape_.kv_heads * shape_.group;
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_size));
+    args.key_scale = shape_.key_scale;
+    args.value_scale = shape_.value_scale;
     args.causal = !shape_.whole;
     args.sliding_window = shape_.window;
     args.chunks = shape_.chunks;
@@ -123,6 +136,24 @@ class World {
   const std::vector<float>& output(std::size_t s) const { return outputs_[s]; }
   const std::vector<std::byte>& cache() const { return cache_; }
   const KvLayout& layout() const { return layout_; }
+  // Whether another cache has the same keys and values of a sequence, wherever its blocks lie; slots behind
+  // them may hold anything.
+  bool same_tokens(const World& other, std::size_t s) const {
+    const KvAddress address(layout_);
+    for (std::int32_t token = 0; token < lengths_[s]; ++token) {
+      const std::int32_t slot = token % shape_.block_size;
+      const auto block = [&](const World& of) {
+        return of.cache_.data() +
+               of.tables_[s][static_cast<std::size_t>(token / shape_.block_size)] * address.block_stride;
+      };
+      for (std::int32_t head = 0; head < shape_.kv_heads; ++head)
+        for (std::int32_t d = 0; d < layout_.head_size; ++d)
+          for (const std::int64_t at : {address.key_piece(1, head) + address.key(slot, d),
+                                        address.value_piece(1, head) + address.value(slot, d)})
+            if (block(*this)[at] != block(other)[at]) return false;
+    }
+    return true;
+  }
   std::size_t count() const { return lengths_.size(); }
 
  private:
@@ -177,7 +208,7 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
   constexpr std::int32_t kGroups[] = {1, 2, 3, 4, 5, 7, 8, 13};
   std::uint64_t seed = 0;
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (int i = 0; i < 14; ++i, ++seed) {
         const auto pick = [&](std::uint64_t what, const auto& list) {
           return list[random_bits(seed, what, 1) % std::size(list)];
@@ -204,7 +235,7 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
 }
 
 TEST(PagedAttention, LongContextsAgreeWithReference) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
     for (const std::int32_t window : {0, 300}) {
       const Shape shape{dtype, 1, 3, 16, 16, window, false, window > 0};
       const KernelContext cpu;
@@ -217,7 +248,7 @@ TEST(PagedAttention, LongContextsAgreeWithReference) {
 TEST(PagedAttention, ChunksAgreeWithReference) {
   ThreadPool three(3);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t chunk : {1, 20, 256, 300}) {
         const Shape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
         SCOPED_TRACE(testing::Message()
@@ -241,7 +272,7 @@ TEST(PagedAttention, LatentRows) {
   };
   ThreadPool three(3);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e4m3}) {
       for (const auto& [head_size, latent_size, group] :
            {Sizes{576, 512, 16}, Sizes{48, 32, 5}, Sizes{24, 16, 3}, Sizes{32, 25, 40}, Sizes{10, 8, 130}}) {
         for (const std::int32_t block_size : {16, 7, 32}) {
@@ -263,6 +294,7 @@ TEST(PagedAttention, LatentRows) {
           Shape twice = shape;
           twice.latent_size = 0;
           twice.value_is_key = true;
+          twice.value_scale = twice.key_scale;
           const World doubled = run(cpu, twice, lengths, 3, 0);
           EXPECT_EQ(2 * latent.layout().block_bytes(), doubled.layout().block_bytes());
           for (std::size_t s = 0; s < lengths.size(); ++s) {
@@ -298,7 +330,7 @@ TEST(PagedAttention, AChunkBeginsAlone) {
 // Long contexts, whose partitions several threads compute apart.
 TEST(PagedAttention, LatentRowsOfLongContexts) {
   ThreadPool three(3);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e4m3}) {
     Shape shape{.dtype = dtype, .group = 4, .head_size = 96, .block_size = 16};
     shape.latent_size = 64;
     const World alone = run({}, shape, {600, 300}, 1, 0);
@@ -313,7 +345,7 @@ TEST(PagedAttention, LatentRowsOfLongContexts) {
 TEST(PagedAttention, TokensThatAllSeeEachOther) {
   ThreadPool three(3);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 1, 20, 260}) {
         for (const std::int32_t block_size : {16, 5}) {
           const Shape shape{dtype, 2, 2, 24, block_size, window, false, false, true};
@@ -371,7 +403,7 @@ TEST(PagedAttention, WhatATokenSeesOnBothSides) {
 TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
   ThreadPool two(2), three(3);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 70}) {
         const Shape shape{dtype, 2, 3, 32, 16, window, false, window > 0};
         SCOPED_TRACE(testing::Message()
@@ -399,7 +431,7 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
 
 TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
   ThreadPool two(2);
-  for (const DType dtype : {DType::f16, DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
     const Shape shape{dtype, 1, 3, 16, 16, 0};
     const KernelContext alone, threaded{.pool = &two};
     const World whole = run(alone, shape, {600}, 1, 0);
@@ -414,7 +446,7 @@ TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
 TEST(PagedAttention, ManySequences) {
   ThreadPool two(2);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::size_t count : {9, 33, 257}) {
         const std::int32_t group = count == 9 ? 8 : count == 33 ? 3 : 1;
         for (const std::int32_t block_size : {16, 5}) {
@@ -455,7 +487,7 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
   for (const Branch& branch : tree) lengths.push_back(branch.length);
   ThreadPool two(2);
   for (const CpuLevel level : levels_here()) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 400}) {
         const Shape shape{dtype, 2, 3, 16, 16, window, false, window > 0};
         SCOPED_TRACE(testing::Message()
@@ -507,6 +539,103 @@ TEST(PagedAttention, EightBitsAreTheReferences) {
       const World expected = run({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
       EXPECT_EQ(stored.cache(), expected.cache());
       expect_close(stored, expected, 1e-3);
+    }
+  }
+}
+
+// The same of 8-bit floats, whose scales are the layer's.
+TEST(PagedAttention, EightBitFloatsAreTheReferences) {
+  for (const CpuLevel level : levels_here()) {
+    for (const std::int32_t block_size : {16, 32, 7}) {
+      const Shape shape{DType::e4m3, 2, 3, 36, block_size, 0, true};
+      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " block " << block_size);
+      const World stored = run({.level = level}, shape, {70, 33, 1}, 1, 0);
+      const World expected = run({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
+      for (std::size_t s = 0; s < 3; ++s) EXPECT_TRUE(stored.same_tokens(expected, s));
+      expect_close(stored, expected, 1e-5);
+    }
+  }
+}
+
+// Attention in float32 over what the bytes mean: where the scales are powers of two, to the bit.
+TEST(PagedAttention, EightBitFloatsAreAttendedToInFloat32) {
+  for (const CpuLevel level : levels_here()) {
+    for (const std::int32_t group : {1, 5, 13}) {
+      for (const std::int32_t latent_size : {0, 40}) {
+        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << group << " " << latent_size);
+        Shape shape{DType::e4m3, 1, group, 48, 16, 0};
+        shape.latent_size = latent_size;
+        shape.exact = true;
+        shape.key_scale = 1.0f / 64;
+        shape.value_scale = 1.0f / 128;
+        Shape wide = shape;
+        wide.dtype = DType::f32;
+        expect_same(run({.level = level}, shape, {300, 40, 1}, 1, 0),
+                    run({.level = level}, wide, {300, 40, 1}, 2, 0));
+      }
+    }
+  }
+}
+
+// Each number becomes the nearest that e4m3 has, of two the even one; at most 448.
+TEST(PagedAttention, EightBitFloatsAreTheNearest) {
+  std::vector<float> row = {0.0f,
+                            -0.0f,
+                            1e-30f,
+                            -1e-30f,
+                            0x1p-10f,
+                            0x1.000002p-10f,
+                            447.9f,
+                            -448.0f,
+                            463.999f,
+                            464.001f,
+                            -1e30f,
+                            std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()};
+  for (int bits = 0; bits < 0x7e; ++bits) {  // between two, and a little to either side
+    const auto code = static_cast<std::uint8_t>(bits);
+    const float middle = (e4m3_value(code) + e4m3_value(code + 1)) / 2;
+    for (const float x : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e3f)})
+      row.push_back(-x);
+  }
+  for (const float x : random_floats(4, 512 - row.size(), 300.0f)) row.push_back(x);
+  const auto size = static_cast<std::int32_t>(row.size());
+  std::vector<float> output(row.size());
+  const std::int32_t block = 0;
+  const AttentionSequence sequence{0, 1, 1, &block};
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    for (const CpuLevel level : levels_here()) {
+      for (const float scale : {1.0f, 0.3f, 3e-5f}) {
+        std::vector<float> scaled = row;
+        for (float& x : scaled) x *= scale;
+        PagedAttentionArgs args;
+        args.layout = {DType::e4m3, 1, 1, size, 1};
+        std::vector<std::byte> cache(args.layout.block_bytes());
+        args.cache = cache.data();
+        args.sequences = {&sequence, 1};
+        args.query = args.key = args.value = Buffer::of(scaled.data(), size);
+        args.num_query_heads = 1;
+        args.scale = 1e-9f;
+        args.key_scale = args.value_scale = scale;
+        args.output = Buffer::of(output.data(), size);
+        paged_attention({.backend = backend, .level = level}, args);
+        for (std::size_t d = 0; d < row.size(); ++d) {
+          // By search: none is nearer, and of two as near it has the even code.
+          const double share = std::min(std::fabs(static_cast<double>(scaled[d] / scale)), 448.0);
+          int best = 0x7e;
+          for (int code = 0x7e; code >= 0 && !std::isnan(share); --code) {
+            const double here = std::fabs(static_cast<double>(e4m3_value(static_cast<std::uint8_t>(code))) -
+                                          share),
+                         there = std::fabs(static_cast<double>(e4m3_value(static_cast<std::uint8_t>(best))) -
+                                           share);
+            if (here < there || (here == there && code % 2 == 0)) best = code;
+          }
+          const int sign = std::signbit(scaled[d] / scale) ? 0x80 : 0;
+          ASSERT_EQ(std::to_integer<int>(cache[d]), best | sign)
+              << cpu_level_name(level) << " " << scaled[d] << " over " << scale;
+          ASSERT_EQ(cache[d], cache[row.size() + d]);
+        }
+      }
     }
   }
 }

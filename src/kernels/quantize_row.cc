@@ -6,6 +6,7 @@
 
 #include "kernels/dequantize.h"
 #include "kernels/reference/quantize.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
@@ -34,19 +35,10 @@ void int8_row(std::span<const float> x, std::byte* codes, std::byte* scales) {
     *codes++ = static_cast<std::byte>(static_cast<std::int8_t>(rounded(value / scale, -127, 127)));
 }
 
-// An e4m3 number's bits.
-std::uint8_t e4m3_bits(float number) {
-  const std::uint8_t sign = std::signbit(number) ? 128 : 0;
-  if (number == 0) return sign;
-  const int exponent = std::max(std::ilogb(number), -6);
-  const int eighths = static_cast<int>(std::ldexp(std::fabs(number), 3 - exponent));
-  return static_cast<std::uint8_t>(sign | (eighths < 8 ? eighths : (exponent + 7) << 3 | (eighths - 8)));
-}
-
 void e4m3_row(std::span<const float> x, std::byte* codes, std::byte* scales) {
   const float scale = put_scale(largest_of(x) / 448, scales);
   for (const float value : x)
-    *codes++ = static_cast<std::byte>(e4m3_bits(reference::input_number(InputNumber::e4m3, value, scale)));
+    *codes++ = static_cast<std::byte>(nearest_e4m3(reference::input_number(InputNumber::e4m3, value, scale)));
 }
 
 // The scale of least squared error among a few.

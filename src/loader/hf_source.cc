@@ -53,6 +53,10 @@ class HuggingFaceSource final : public FileSource {
     if (!parts_.overrides.empty()) text += concat(" overrides ", xxh64(parts_.overrides));
     return text + identities("\n");
   }
+  const TensorView* find_kv_scale(std::string_view name) const override {
+    const auto found = parts_.readable.kv_scales.find(name);
+    return found == parts_.readable.kv_scales.end() ? nullptr : &found->second;
+  }
   LinearArithmetic inputs_of(const TensorView& tensor) const override {
     return parts_.quantize_activations ? parts_.readable.quantized->inputs_of(tensor) : LinearArithmetic{};
   }
@@ -147,11 +151,15 @@ Result<std::map<std::string, std::string>> read_safetensors_index(const std::str
 Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored) {
   PAGODA_ASSIGN_OR_RETURN(const Quantization how, quantization_by_tensors(said, stored));
   PAGODA_ASSIGN_OR_RETURN(std::unique_ptr<QuantizedTensors> quantized, QuantizedTensors::find(how, stored));
-  ReadableTensors out{.quantized = std::move(quantized), .tensors = {}, .bytes_by_type = {}};
+  ReadableTensors out{.quantized = std::move(quantized), .tensors = {}, .kv_scales = {}, .bytes_by_type = {}};
   out.tensors = out.quantized->tensors();
   for (const auto& [name, tensor] : stored) {
-    if (out.quantized->parts().contains(name)) {
-      out.bytes_by_type[how.text()] += tensor.bytes;
+    const bool kv_scale = is_kv_scale(name);
+    if (kv_scale)
+      out.kv_scales.emplace(name, TensorView{tensor.dtype.value_or(DType::u8), tensor.shape, tensor.data});
+    if (kv_scale || out.quantized->parts().contains(name)) {
+      const bool whole = how.method == QuantizationMethod::none;
+      out.bytes_by_type[whole ? std::string(tensor.type) : how.text()] += tensor.bytes;
       continue;
     }
     if (const Status supported = check_supported(tensor); !supported.ok())

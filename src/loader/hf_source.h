@@ -30,8 +30,9 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{64} << 20;
 // The tensors of a folder as a model is read from them.
 struct ReadableTensors {
   std::unique_ptr<QuantizedTensors> quantized;
-  std::map<std::string, TensorView, std::less<>> tensors;  // all, quantised ones among them
-  std::map<std::string, std::int64_t> bytes_by_type;       // stored bytes
+  std::map<std::string, TensorView, std::less<>> tensors;    // all, quantised ones among them
+  std::map<std::string, TensorView, std::less<>> kv_scales;  // is_kv_scale(); U8: of a type that is not read
+  std::map<std::string, std::int64_t> bytes_by_type;         // stored bytes
 };
 
 // unimplemented: one of a type that is not supported; corrupt_data: a quantised one that is damaged.

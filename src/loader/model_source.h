@@ -58,6 +58,12 @@ class ModelSource {
   }  // likewise: "Q4_1", "F32", mixed ones by share of bytes
   virtual const TensorView* find(std::string_view name) const = 0;  // null when there is none
   virtual std::vector<std::string> tensor_names() const = 0;        // sorted
+  // The same of a tensor that is no weight but the scale of keys or values in 8 bits, which is none of the
+  // above.
+  virtual const TensorView* find_kv_scale(std::string_view name) const {
+    (void)name;
+    return nullptr;
+  }
   virtual const GgufFile* gguf() const { return nullptr; }
   // Hugging Face: the text of a file in the folder ("tokenizer.json"), or one below it
   // ("1_Pooling/config.json"); nullopt when there is none.

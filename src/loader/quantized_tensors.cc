@@ -58,13 +58,14 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
   return {};
 }
 
-// Tensors beside quantised weights: scales of activations, and of the KV cache, which are not used.
+// Tensors beside quantised weights: scales of activations, and others that are not used.
 bool is_no_weight(std::string_view name) {
   constexpr auto kEnds = std::to_array<std::string_view>(
       {".input_scale", ".input_global_scale", ".activation_scale", ".input_scale_ub", ".output_scale",
-       ".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale", ".weight_format", "_input_scale",
-       "_activation_scale", ".input_zero_point", ".output_zero_point"});
-  return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
+       ".q_scale", ".prob_scale", ".weight_format", "_input_scale", "_activation_scale", ".input_zero_point",
+       ".output_zero_point"});
+  return is_kv_scale(name) ||
+         std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 // Factors of activations, which AWQ's searches leave where no matrix before takes them.
@@ -73,6 +74,12 @@ bool scales_activations(std::string_view name) {
 }
 
 }  // namespace
+
+bool is_kv_scale(std::string_view name) {
+  constexpr auto kEnds = std::to_array<std::string_view>(
+      {".k_scale", ".v_scale", ".kv_scale", ".k_proj.output_scale", ".v_proj.output_scale"});
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
+}
 
 Result<Quantization> quantization_by_tensors(const Quantization& how, const StoredTensors& stored) {
   if (how.method != QuantizationMethod::none) return how;

@@ -24,6 +24,9 @@ namespace pagoda {
 // unimplemented: they are quantised and do not tell how.
 Result<Quantization> quantization_by_tensors(const Quantization& how, const StoredTensors& stored);
 
+// Scales of keys and values in 8 bits, by their names: a folder's of any kind of weights.
+bool is_kv_scale(std::string_view name);
+
 class QuantizedTensors {
  public:
   // All quantised weights among `stored`, which must stay where it points to. corrupt_data: their parts do
@@ -34,8 +37,8 @@ class QuantizedTensors {
   QuantizedTensors& operator=(const QuantizedTensors&) = delete;
 
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
-  // Stored tensors that the weights are made of, or that are of no use beside them: scales of activations and
-  // of the KV cache.
+  // Stored tensors that the weights are made of, or that are of no use beside them: scales of activations,
+  // and those of keys and values.
   const std::set<std::string, std::less<>>& parts() const { return parts_; }
 
   // The inputs that the scheme multiplies `tensor`, a weight or rows of one, with.

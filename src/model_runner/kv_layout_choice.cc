@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/linear.h"
+#include "models/kv_scales.h"
 #include "models/weight_names.h"
 
 namespace pagoda {
@@ -59,6 +60,11 @@ Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::s
   if (kv_cache_dtype == "float32") return DType::f32;
   if (kv_cache_dtype == "bfloat16") return DType::bf16;
   if (kv_cache_dtype == "float16") return DType::f16;
+  if (kv_cache_dtype == "fp8" || kv_cache_dtype == "fp8_e4m3") {
+    if (const auto scales = kv_scales(source, model); !scales)
+      return scales.error().annotate(concat("kv-cache-dtype ", kv_cache_dtype));
+    return DType::e4m3;
+  }
   // One scale would be for two things of very different sizes.
   if (kv_cache_dtype == "int8" && latent)
     return invalid_argument(
@@ -70,7 +76,7 @@ Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::s
                                    "; this model's have ", head_size));
   }
   return invalid_argument(concat("kv-cache-dtype '", kv_cache_dtype,
-                                 "' is not supported; use auto, float32, bfloat16, float16 or int8"));
+                                 "' is not supported; use auto, float32, bfloat16, float16, int8 or fp8"));
 }
 
 }  // namespace

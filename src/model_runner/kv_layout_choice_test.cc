@@ -44,6 +44,8 @@ TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
   EXPECT_EQ(stored("llama", "int8"), DType::f16);
   EXPECT_EQ(stored("llama", "float16"), DType::f16);
   EXPECT_EQ(stored("llama", "float32", "int8"), DType::i8);
+  EXPECT_EQ(stored("llama", "auto", "fp8"), DType::e4m3);
+  EXPECT_EQ(stored("llama_gguf_quantized/model.gguf", "auto", "fp8_e4m3"), DType::e4m3);
   for (const char* folder : {"../quantized/w8a8", "../quantized/awq", "../quantized/fp8_token"})
     EXPECT_EQ(stored(folder, "auto"), DType::bf16) << folder;  // their embeddings are bfloat16
 }

@@ -35,7 +35,7 @@ namespace pagoda {
 
 struct RunnerOptions {
   std::string dtype = "auto";           // auto, float32, bfloat16, float16, int8
-  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8
+  std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8, fp8, fp8_e4m3
   std::int32_t threads = 1;
   std::int32_t block_size = 16;
   // Layers with windows of less than max_context tokens have KV groups of their own; else every layer keeps

@@ -257,7 +257,8 @@ INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
                                            Case{"gemma3", "auto"}, Case{"mistral", "bfloat16"},
                                            Case{"llama_gguf_quantized", "auto"}, Case{"default", "auto"},
                                            Case{"llama", "float32", "int8"}, Case{"opt", "bfloat16", "int8"},
-                                           Case{"default", "auto", "int8"}, Case{"qwen2", "auto", "float16"}),
+                                           Case{"llama", "auto", "fp8"}, Case{"default", "auto", "int8"},
+                                           Case{"qwen2", "auto", "float16"}),
                          [](const auto& info) {
                            return std::string(info.param.model) + "_" + info.param.dtype + "_" +
                                   info.param.kv_cache_dtype;
@@ -296,7 +297,7 @@ TEST(LocalModelRunner, BadOptionsAreRefusedByName) {
   };
   EXPECT_EQ(message({}), "");
   EXPECT_NE(message({.dtype = "float64"}).find("'float64'"), std::string::npos);
-  EXPECT_NE(message({.kv_cache_dtype = "fp8"}).find("'fp8'"), std::string::npos);
+  EXPECT_NE(message({.kv_cache_dtype = "fp8_e5m2"}).find("'fp8_e5m2'"), std::string::npos);
   EXPECT_NE(message({.block_size = 0}).find("block-size 0"), std::string::npos);
   EXPECT_NE(message({.block_size = 257}).find("block-size 257"), std::string::npos);
   EXPECT_NE(message({.threads = 0}), "");

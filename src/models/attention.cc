@@ -130,6 +130,7 @@ class Attention final : public Mixer {
   std::int32_t rotary_size_ = 0;
   float rotary_amplitude_ = 1;
   float norm_eps_;
+  KvScales kv_scales_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear qkv_, output_;
   PlacedVector query_norm_, key_norm_, inner_norm_;
@@ -150,6 +151,8 @@ Attention::Attention(const AttentionConfig& config, const LayerPlace& place)
     rotary_size_ = rope.rotary_size;
     rotary_amplitude_ = rope.attention_factor;
   }
+  kv_scales_ =
+      loader.kv_scales(config.has_own_kv() ? place.prefix : loader.names().layer_prefix(config.kv_layer));
   load_norms(config, place);
   if (config.sinks) {
     const std::vector<float> all =
@@ -298,6 +301,8 @@ PagedAttentionArgs Attention::arguments(const Workspace& workspace, const Decode
           .value = key.at(0, own_.kv_size()),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
+          .key_scale = kv_scales_.key,
+          .value_scale = kv_scales_.value,
           .causal = own_.causal,
           .sliding_window = own_.sliding_window,
           .chunks = own_.chunks,

@@ -24,7 +24,7 @@ struct DescribedTensor {
 
 // Bytes of keys and values, in each type in which they may be kept; int8 0: not in that.
 struct KvBytes {
-  std::int64_t float32 = 0, bfloat16 = 0, int8 = 0;
+  std::int64_t float32 = 0, bfloat16 = 0, int8 = 0, fp8 = 0;
 };
 
 // Memory that a model keeps of each sequence in layers of one kind.
@@ -41,6 +41,7 @@ struct ServingFacts {
   std::vector<DescribedKvGroup> kv_groups;
   // In which types it is computed, and keys and values are kept, where no flag says otherwise.
   std::string default_dtype, default_kv_dtype;
+  std::int32_t scaled_layers = 0;      // for whose keys and values the files have scales in 8-bit floats
   std::int64_t active_bytes = 0;       // weights that a token's step reads
   double memory_bytes_per_second = 0;  // measured just now; 0: it was not
 };

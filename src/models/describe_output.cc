@@ -214,13 +214,14 @@ void config_rows(const Description& description, Table& table) {
 std::string human_kv(const KvBytes& bytes) {
   return concat(human_bytes(bytes.bfloat16), " in bfloat16, ",
                 bytes.int8 > 0 ? concat(human_bytes(bytes.int8), " in int8, ") : std::string(),
-                human_bytes(bytes.float32), " in float32");
+                human_bytes(bytes.fp8), " in fp8, ", human_bytes(bytes.float32), " in float32");
 }
 
 json::object kv_json(const KvBytes& bytes) {
   return {{"float32", bytes.float32},
           {"bfloat16", bytes.bfloat16},
-          {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)}};
+          {"int8", bytes.int8 > 0 ? json::value(bytes.int8) : json::value(nullptr)},
+          {"fp8", bytes.fp8}};
 }
 
 // All groups together.
@@ -230,6 +231,7 @@ KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::* part) {
     sum.float32 += (group.*part).float32;
     sum.bfloat16 += (group.*part).bfloat16;
     sum.int8 += (group.*part).int8;
+    sum.fp8 += (group.*part).fp8;
   }
   return sum;
 }
@@ -258,6 +260,9 @@ void facts_rows(const ServingFacts& facts, Table& table) {
   }
   if (!facts.kv_groups.empty())
     table.row({"", concat("one full context ", human_kv(sum_of(facts, &DescribedKvGroup::full_context)))});
+  if (facts.scaled_layers > 0)
+    table.row({"", concat("the files have scales of ", facts.scaled_layers,
+                          " layers' keys and values, for --kv-cache-dtype fp8")});
   if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
     table.row(
         {"speed", concat("at most about ",
@@ -279,6 +284,7 @@ json::object facts_json(const ServingFacts& facts) {
                       {"checked_against", facts.checked},
                       {"default_dtype", facts.default_dtype},
                       {"default_kv_cache_dtype", facts.default_kv_dtype},
+                      {"fp8_kv_scales_of_layers", facts.scaled_layers},
                       {"kv_groups", std::move(groups)},
                       {"active_weight_bytes", facts.active_bytes}};
   if (facts.active_bytes > 0 && facts.memory_bytes_per_second > 0)
@@ -306,8 +312,10 @@ std::string describe_json(const Description& description) {
     const ServingFacts& facts = *description.facts;
     out["serving"] = facts_json(facts);
     const KvBytes some = sum_of(facts, &DescribedKvGroup::per_1024_tokens);
-    out["kv_bytes_per_token"] =
-        kv_json({.float32 = some.float32 / 1024, .bfloat16 = some.bfloat16 / 1024, .int8 = some.int8 / 1024});
+    out["kv_bytes_per_token"] = kv_json({.float32 = some.float32 / 1024,
+                                         .bfloat16 = some.bfloat16 / 1024,
+                                         .int8 = some.int8 / 1024,
+                                         .fp8 = some.fp8 / 1024});
     out["memory"] = {{"weights_bytes", description.weight_bytes()},
                      {"kv_bytes_one_full_context", kv_json(sum_of(facts, &DescribedKvGroup::full_context))}};
   }

@@ -57,6 +57,7 @@ class LatentAttention final : public Mixer {
 
   LatentAttentionConfig own_;  // with this rank's number of heads
   std::int32_t layer_;
+  KvScales kv_scales_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear down_;           // [query_rank | row], or [queries | row]
   PackedLinear up_;             // queries' second product, if they have a rank
@@ -70,6 +71,7 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config, const Laye
   WeightLoader& loader = place.loader;
   const HeadShard& shard = place.shard.heads;
   own_.num_heads = static_cast<std::int32_t>(shard.query.count);
+  kv_scales_ = loader.kv_scales(place.prefix);
   const WeightNames& names = loader.names();
   NormConfig norm = place.norm;
   norm.eps = config.norm_eps;
@@ -201,6 +203,7 @@ PagedAttentionArgs LatentAttention::arguments(const Workspace& workspace, const 
           .key = projected(workspace).at(0, std::int64_t{own_.num_heads} * own_.row_size()),
           .num_query_heads = own_.num_heads,
           .scale = own_.scale,
+          .key_scale = kv_scales_.key,
           .output = workspace.mixed.with_stride(mixed_width())};
 }
 

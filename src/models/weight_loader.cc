@@ -71,6 +71,11 @@ std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64
   return weight;
 }
 
+KvScales WeightLoader::kv_scales(std::string_view prefix) const {
+  const auto scales = kv_scales_of_layer(source_, reader_, names_, prefix);
+  return scales ? *scales : KvScales{};
+}
+
 NormWeights WeightLoader::norm(const std::string& name, std::int64_t size, const NormConfig& config) {
   NormWeights weights;
   weights.weight = norm_vector(name, size, config);

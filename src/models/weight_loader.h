@@ -15,6 +15,7 @@
 #include "kernels/placed.h"
 #include "loader/model_source.h"
 #include "models/decoder_config.h"
+#include "models/kv_scales.h"
 #include "models/tensor_shard.h"
 #include "models/weight_names.h"
 #include "models/weight_reader.h"
@@ -62,6 +63,9 @@ class WeightLoader {
   const Status& status() const { return reader_.status(); }
   std::int64_t packed_bytes() const { return packed_bytes_; }
 
+  // The scales of the layer whose tensors begin with `prefix`; 1 where they cannot be used (kv_scales.h says
+  // why).
+  KvScales kv_scales(std::string_view prefix) const;
   NormWeights norm(const std::string& name, std::int64_t size, const NormConfig& config);
   std::vector<float> norm_vector(const std::string& name, std::int64_t size, const NormConfig& config);
 

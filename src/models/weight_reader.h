@@ -27,6 +27,8 @@ class WeightReader {
   WeightReader(const ModelSource& source, std::string prefix, std::vector<std::string> other_prefixes);
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
+  // The file's name for it; empty: it has none.
+  std::string name_in_file(const std::string& name) const;
   const TensorView* find(const std::string& name) const;  // in whatever shape; null: it is not there
   bool has_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
   // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand
@@ -59,8 +61,6 @@ class WeightReader {
   std::vector<std::string> unused() const;
 
  private:
-  // The file's name for it; empty: it has none.
-  std::string name_in_file(const std::string& name) const;
   // Without data on failure.
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes);
   // The same as floats; empty on failure.

@@ -1,6 +1,7 @@
 #include "tensor/small_floats.h"
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 namespace pagoda {
@@ -21,5 +22,17 @@ constexpr std::array<float, 256> kValues = [] {
 }  // namespace
 
 float e4m3_value(std::uint8_t bits) { return kValues[bits]; }
+
+std::uint8_t nearest_e4m3(float value) {
+  constexpr std::uint8_t kLargest = 0x7e;
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const float size = std::fabs(value);
+  std::uint8_t bits = 0;  // the largest number that is not above
+  while (bits < kLargest && !(size < kValues[bits + 1U])) ++bits;
+  if (bits == kLargest) return sign | kLargest;
+  const float below = size - kValues[bits], above = kValues[bits + 1U] - size;  // exact: of nearly one size
+  const bool up = above < below || (above == below && bits % 2 != 0);
+  return static_cast<std::uint8_t>(sign | (bits + (up ? 1 : 0)));
+}
 
 }  // namespace pagoda

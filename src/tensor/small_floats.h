@@ -6,6 +6,9 @@ namespace pagoda {
 
 // One bit for the sign, 4 for the exponent, 3 for the fraction. NaN of 0x7f and 0xff; no infinities.
 float e4m3_value(std::uint8_t bits);
+// The nearest number, of two the one whose last bit is 0; at most 448 in magnitude, and that of what is not a
+// number. The sign is that of `value`, of zeros too.
+std::uint8_t nearest_e4m3(float value);
 
 // One bit for the sign, 2 for the exponent, one for the fraction: MXFP4 and NVFP4.
 inline constexpr float kE2m1Values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,

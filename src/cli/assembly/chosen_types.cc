@@ -72,6 +72,8 @@ std::string_view kv_dtype_name(DType dtype) {
       return "float16";
     case DType::i8:
       return "int8";
+    case DType::e4m3:
+      return "fp8_e4m3";
     default:
       return dtype_info(dtype).name;
   }

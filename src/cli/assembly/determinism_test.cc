@@ -319,10 +319,10 @@ INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
                                                           "gpt2", "gemma3", "olmo2", "mixtral", "qwen2_moe"),
                                           testing::Values("float32", "bfloat16", "int8"),
                                           testing::Values("auto")));
-INSTANTIATE_TEST_SUITE_P(DeterminismOfInt8Cache, SmallModels,
+INSTANTIATE_TEST_SUITE_P(DeterminismOfEightBitCaches, SmallModels,
                          testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
                                                           "gemma3"),
-                                          testing::Values("auto"), testing::Values("int8")));
+                                          testing::Values("auto"), testing::Values("int8", "fp8")));
 
 // The bits of one process are those of ranks, whatever happens on them.
 void check_ranks(const std::string& model, const std::string& dtype, const std::string& kv_cache_dtype) {
@@ -386,6 +386,7 @@ void check_ranks(const std::string& model, const std::string& dtype, const std::
 class Ranks : public testing::TestWithParam<const char*> {};
 TEST_P(Ranks, GiveTheBitsOfOneProcess) { check_ranks(GetParam(), "auto", "auto"); }
 TEST(RanksWithInt8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "float32", "int8"); }
+TEST(RanksWithFp8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "float32", "fp8"); }
 INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm", "gpt2",
                                          "gemma3", "granite", "phi3", "mixtral", "qwen2_moe", "qwen3_moe"));

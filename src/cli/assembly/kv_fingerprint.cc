@@ -15,6 +15,8 @@
 #include "kernels/amx.h"
 #include "kernels/backend.h"
 #include "kv_store/fingerprint.h"
+#include "models/kv_scales.h"
+#include "models/read_config.h"
 
 namespace pagoda {
 namespace {
@@ -102,6 +104,13 @@ Result<KvDigest> kv_fingerprint(const EngineFlags& flags, const ModelSource& sou
   out.add("weights", hex(weights));
   out.add("model", hex(model_digest(source, overrides)));
   add_arithmetic(out, flags, runner);
+  if (runner.kv_page_layout().dtype == DType::e4m3) {
+    PAGODA_ASSIGN_OR_RETURN(const auto read, read_model_config(source));
+    PAGODA_ASSIGN_OR_RETURN(const auto scales, kv_scales(source, read));
+    std::string text;
+    for (const KvScales& scale : scales) text += concat(exact(scale.key), " ", exact(scale.value), "\n");
+    out.add("scales", text);
+  }
   return out.finish();
 }
 

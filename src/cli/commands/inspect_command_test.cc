@@ -37,6 +37,8 @@ TEST(Inspect, OneJsonObjectOnStdout) {
   const boost::json::value out = boost::json::parse(outcome.out);
   EXPECT_EQ(out.at("kv_bytes_per_token").at("float32"), 2 * 1 * 2 * 32 * 4);
   EXPECT_EQ(out.at("kv_bytes_per_token").at("int8"), 2 * 1 * 2 * (32 + 4));
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("fp8"), 2 * 1 * 2 * 32);
+  EXPECT_EQ(out.at("serving").at("fp8_kv_scales_of_layers"), 0);
 }
 
 boost::json::value inspect_config(const std::string& config) {

@@ -13,6 +13,7 @@
 #include "models/active_weights.h"
 #include "models/decoder.h"
 #include "models/family.h"
+#include "models/kv_scales.h"
 
 namespace pagoda {
 namespace {
@@ -53,6 +54,8 @@ Status fill(Description& description) {
   if (const auto source = ModelSource::open(description.path, hub_paths_from_environment())) {
     facts.default_dtype = chosen_arithmetic("auto", **source);
     facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
+    if (const auto scales = kv_scales(**source, model))
+      facts.scaled_layers = static_cast<std::int32_t>(std::ranges::count(*scales, true, &KvScales::in_file));
   }
   if (!is_encoder(model.decoder)) {
     std::vector<StoredTensor> tensors;
@@ -89,6 +92,7 @@ std::vector<DescribedKvGroup> described_kv_groups(const ModelInfo& model) {
   add(DType::f32, &KvBytes::float32);
   add(DType::bf16, &KvBytes::bfloat16);
   add(DType::i8, &KvBytes::int8);
+  add(DType::e4m3, &KvBytes::fp8);
   return out;
 }
 

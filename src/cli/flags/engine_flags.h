@@ -117,7 +117,7 @@ struct EngineFlags {
   std::uint64_t seed = 0;
 
   // KV cache
-  std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8
+  std::string kv_cache_dtype = "auto";                // auto, float32, bfloat16, float16, int8, fp8_e4m3
   std::optional<std::int64_t> kv_cache_memory_bytes;  // absent: kv_cache_memory_fraction decides
   // Share of the memory that is available once the weights are loaded; absent: 0.5, and 0.9 on a GPU.
   std::optional<double> kv_cache_memory_fraction;

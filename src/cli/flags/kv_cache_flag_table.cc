@@ -19,11 +19,11 @@ std::vector<std::string> eviction_policies() {
 
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
-// vLLM's 8 bits are fp8, in several forms.
-FlagValue refusing_fp8(FlagValue value) {
+// vLLM has fp8 in other forms, too.
+FlagValue refusing_other_fp8(FlagValue value) {
   value.store = [next = std::move(value.store)](const std::string& text) -> Status {
-    if (text.starts_with("fp8"))
-      return invalid_argument(concat("'", text, "' is not supported; int8 also takes 8 bits"));
+    if (text.starts_with("fp8") && text != "fp8" && text != "fp8_e4m3")
+      return invalid_argument(concat("'", text, "' is not supported; fp8 and fp8_e4m3 are"));
     return next(text);
   };
   return value;
@@ -91,8 +91,8 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
        .help = "number of KV blocks on a device, in place of a fraction (vLLM's name); ignored on the CPU",
        .default_text = "from the fraction"},
       {.name = "kv-cache-dtype",
-       .value = refusing_fp8(
-           flags::choice(flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8"})),
+       .value = refusing_other_fp8(flags::choice(
+           flags.kv_cache_dtype, {"auto", "float32", "bfloat16", "float16", "int8", "fp8", "fp8_e4m3"})),
        .help = "data type of the KV cache",
        .details =
            "data type of the KV cache. `auto`: `float32` or `float16` with that `--dtype`; `float16` where "
@@ -102,7 +102,10 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
            "`pagoda inspect` show which. `int8` takes 53 % of the memory of 16-bit types, with one scale per "
            "token and head for keys and for values. It is as reproducible as the others and supports head "
            "sizes up to 512; quality suffers where some channels of keys are large ([its cost in "
-           "quality](performance.md#what-the-default-numbers-cost-in-quality))"},
+           "quality](performance.md#what-the-default-numbers-cost-in-quality)). `fp8`, or `fp8_e4m3`, takes "
+           "half "
+           "the memory of 16-bit types: 8-bit floats, with the scales of the model's folder or 1 ([8-bit "
+           "floats](kv-cache.md#8-bit-floats))"},
       {.name = "block-size",
        .value = flags::int32(flags.block_size, 1, 256),
        .help = "tokens per KV block, 1 to 256"},

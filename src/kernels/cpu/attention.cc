@@ -95,8 +95,9 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
           .window = args.sliding_window,
           .chunks = args.chunks,
           .end = args.causal ? 0 : sequence.context_len,
-          .scale = args.scale,
+          .scale = args.scale * call.key_scale,
           .softcap = args.softcap,
+          .value_scale = call.value_scale,
           .sinks = args.sinks == nullptr ? nullptr : args.sinks + kv_head * call.group,
           .slopes = args.slopes == nullptr ? nullptr : args.slopes + kv_head * call.group};
 }
@@ -232,18 +233,23 @@ AttentionCall call_of(const KernelContext& context, const PagedAttentionArgs& ar
                       .head_size = padded,
                       .block_size = kTokenGroup});
   };
+  const bool scaled = layout.dtype == DType::e4m3;
+  const float value_scale = layout.latent_size > 0 ? args.key_scale : args.value_scale;
   return {.args = args,
           .kernels = kernels,
-          .of_type = layout.dtype == DType::f32   ? kernels.f32
-                     : layout.dtype == DType::f16 ? kernels.f16
-                     : layout.dtype == DType::i8  ? kernels.i8
-                                                  : kernels.bf16,
+          .of_type = layout.dtype == DType::f32    ? kernels.f32
+                     : layout.dtype == DType::f16  ? kernels.f16
+                     : layout.dtype == DType::i8   ? kernels.i8
+                     : layout.dtype == DType::e4m3 ? kernels.e4m3
+                                                   : kernels.bf16,
           .address = KvAddress(layout),
           .group_address = group_of_width(width),
           .value_address = group_of_width(value_width),
           .group = args.num_query_heads / layout.num_kv_heads,
           .width = width,
           .value_width = value_width,
+          .key_scale = scaled ? args.key_scale * kE4m3Unit : 1.0f,
+          .value_scale = scaled ? value_scale * kE4m3Unit : 1.0f,
           .direct = layout.block_size % kTokenGroup == 0 && layout.head_size % 16 == 0};
 }
 

@@ -137,6 +137,13 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
       std::memcpy(values + address.scale(slot), &value_scale, 4);
       continue;
     }
+    if (args.layout.dtype == DType::e4m3) {
+      auto *key8 = reinterpret_cast<std::uint8_t*>(key16), *value8 = key8 + call.width;
+      call.kernels.to_e4m3(key, d_count, args.key_scale, key8);
+      if (!address.latent) call.kernels.to_e4m3(value, d_count, args.value_scale, value8);
+      scatter_row(call, slot, key8, value8, keys, values);
+      continue;
+    }
     const auto convert = args.layout.dtype == DType::f16 ? call.kernels.to_f16 : call.kernels.to_bf16;
     convert(key, d_count, key16);
     if (!address.latent) convert(value, d_count, value16);

@@ -18,6 +18,7 @@ struct AttentionCall {
   KvAddress group_address, value_address;
   std::int32_t group;               // query heads per KV head
   std::int32_t width, value_width;  // head sizes padded to 16
+  float key_scale, value_scale;     // factors of the numbers that the kernels multiply
   bool direct;                      // the cache already holds whole groups of padded width
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {

@@ -28,6 +28,10 @@ struct HalfKv : FloatKv {
   static constexpr int kBytes = 32;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_half(p); }
 };
+struct E4m3Kv : FloatKv {  // over kE4m3Unit
+  static constexpr int kBytes = 16;
+  PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_e4m3(p); }
+};
 struct Bf16Kv {
   using Input = PairInput;
   static constexpr int kStep = 2, kBytes = 64;
@@ -128,6 +132,10 @@ void values_of_halves(const std::byte* keys, std::int32_t value_width, std::byte
   auto* to = reinterpret_cast<std::uint16_t*>(values);
   for (std::int32_t d = 0; d < value_width; ++d)
     for (std::int32_t t = 0; t < 16; ++t) to[t * value_width + d] = from[d * 16 + t];
+}
+void values_of_bytes(const std::byte* keys, std::int32_t value_width, std::byte* values) {
+  for (std::int32_t d = 0; d < value_width; ++d)
+    for (std::int32_t t = 0; t < 16; ++t) values[t * value_width + d] = keys[d * 16 + t];
 }
 // V [8 token pairs][value_width][2] out of K [pair of dimensions][16 tokens][2].
 void values_of_pairs(const std::byte* keys, std::int32_t value_width, std::byte* values) {
@@ -260,26 +268,26 @@ void run_partition(const AttentionTile& t, std::byte* work, std::int32_t partiti
   run.template operator()<1>();
 }
 
-// Half precision for more row-heads than a register tile has: K and V become floats once for all of them, the
+// Small floats for more row-heads than a register tile has: K and V become floats once for all of them, the
 // same numbers, behind the queries. Not of wide heads, whose floats the second-level cache may not hold, nor
-// with AVX2, which gains nothing.
-PAGODA_INLINE bool widens_halves(const AttentionTile& t) {
-  return kWidensHalves && t.num_row_heads() > kRowHeads && t.width <= 128 && t.value_width <= 128;
+// with AVX2, which gains nothing of half precision.
+PAGODA_INLINE bool widens(const AttentionTile& t) {
+  return kWidensFloats && t.num_row_heads() > kRowHeads && t.width <= 128 && t.value_width <= 128;
 }
-std::int64_t halves_work_bytes(const AttentionTile& t) {
-  const std::int64_t floats = widens_halves(t) ? kPartition * (t.width + t.value_width) : 0;
+std::int64_t widened_work_bytes(const AttentionTile& t) {
+  const std::int64_t floats = widens(t) ? kPartition * (t.width + t.value_width) : 0;
   return work_bytes(t) + floats * 4;
 }
-void run_halves(const AttentionTile& t, std::byte* work, std::int32_t partition, const PartitionKv& kv,
-                const AttentionState& out) {
-  if (!widens_halves(t)) return run_partition<HalfKv>(t, work, partition, kv, out);
+template <class Kv>
+void run_widened(const AttentionTile& t, std::byte* work, std::int32_t partition, const PartitionKv& kv,
+                 const AttentionState& out) {
+  if (!widens(t)) return run_partition<Kv>(t, work, partition, kv, out);
   auto* to = reinterpret_cast<float*>(work + work_bytes(t));
   PartitionKv wide = {};
   const auto widen = [&](const std::byte* from, std::int32_t width, const std::byte* next) {
-    for (std::int32_t i = 0; i < width * 16; i += 32) {
-      store(to + i, load_half(from + 2 * i));
-      store(to + i + 16, load_half(from + 2 * i + 32));
-      prefetch_far(next + 2 * i);
+    for (std::int32_t i = 0; i < width; ++i) {
+      store(to + 16 * i, Kv::load_vector(from + i * Kv::kBytes));
+      if (i * Kv::kBytes % 64 == 0) prefetch_far(next + i * Kv::kBytes);
     }
     const auto* const floats = reinterpret_cast<const std::byte*>(to);
     to += width * 16;
@@ -335,7 +343,7 @@ void finish(const AttentionTile& t, const AttentionState& total) {
       factor = exp2(set1(total.max[i] - top));
       sum = fma(sum, factor, exp2(set1(sink - top)));
     }
-    const F inverse = div(factor, sum);
+    const F inverse = mul(div(factor, sum), set1(t.value_scale));
     for (std::int32_t d = 0; d < t.value_size; d += 16) {
       const F value = mul(load(values + d), inverse);
       if (t.value_size - d >= 16) {
@@ -359,6 +367,24 @@ void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
   }
 }
 
+// x[0] to x[15], at most 448 in magnitude, to the nearest number with 4 bits of which the last is worth 2^-9
+// or more: a sum with 3 * 2^19 times its power of two leaves so many. In 16 bits, over kE4m3Unit, the number
+// has its fraction and exponent behind four zeros.
+void to_e4m3(const float* x, std::int32_t n, float scale, std::uint8_t* out) {
+  const F divisor = set1(scale), most = set1(448.0f);
+  for (std::int32_t i = 0; i < n; i += 16) {
+    const F v = div(n - i >= 16 ? load(x + i) : load_n(x + i, n - i), divisor);
+    const F size = min(abs(v), most);
+    const F unit = mul(max(exponent_part(size), set1(0x1p-6f)), set1(0x1.8p20f));
+    alignas(64) std::uint16_t half[16];
+    alignas(64) std::uint32_t share[16];
+    store_half(half, mul(sub(add(size, unit), unit), set1(1.0f / kE4m3Unit)));
+    store(reinterpret_cast<float*>(share), v);
+    for (int j = 0; j < 16; ++j)
+      out[i + j] = static_cast<std::uint8_t>(half[j] >> 7 | (share[j] >> 24 & 0x80));
+  }
+}
+
 template <class Kv>
 constexpr AttentionKernelsOfType of_type(decltype(AttentionKernelsOfType::values_of_keys) values) {
   return {.work_bytes = work_bytes,
@@ -366,19 +392,25 @@ constexpr AttentionKernelsOfType of_type(decltype(AttentionKernelsOfType::values
           .partition = run_partition<Kv>,
           .values_of_keys = values};
 }
+template <class Kv>
+constexpr AttentionKernelsOfType widened_type(decltype(AttentionKernelsOfType::values_of_keys) values) {
+  return {.work_bytes = widened_work_bytes,
+          .prepare = prepare<Kv>,
+          .partition = run_widened<Kv>,
+          .values_of_keys = values};
+}
 constexpr AttentionKernels kAttentionKernels = {.to_bf16 = to_bf16,
                                                 .to_f16 = to_f16,
                                                 .to_int8 = int8::quantize_row,
+                                                .to_e4m3 = to_e4m3,
                                                 .f32 = of_type<FloatKv>(values_of_words),
-                                                .f16 = {.work_bytes = halves_work_bytes,
-                                                        .prepare = prepare<HalfKv>,
-                                                        .partition = run_halves,
-                                                        .values_of_keys = values_of_halves},
+                                                .f16 = widened_type<HalfKv>(values_of_halves),
                                                 .bf16 = of_type<Bf16Kv>(values_of_pairs),
                                                 .i8 = {.work_bytes = work_bytes,
                                                        .prepare = int8::prepare,
                                                        .partition = int8::run_partition,
                                                        .values_of_keys = nullptr},
+                                                .e4m3 = widened_type<E4m3Kv>(values_of_bytes),
                                                 .merge = merge,
                                                 .finish = finish};
 

@@ -15,6 +15,7 @@ namespace pagoda::cpu {
 
 constexpr std::int32_t kPartition = 256;  // tokens
 constexpr std::int32_t kPartitionGroups = 256 / 16;
+constexpr float kE4m3Unit = 256.0f;  // kernels multiply e4m3 numbers over this
 
 // Consecutive query rows of one sequence, all query heads of one KV head: row-head i is row i / group,
 // head i % group.
@@ -31,6 +32,7 @@ struct AttentionTile {
   bool chunks = false;   // as in PagedAttentionArgs
   std::int32_t end = 0;  // above 0: so many tokens, of which all see each other; 0: each sees those before it
   float scale = 1, softcap = 0;
+  float value_scale = 1;                            // factor of the values as the kernel reads them
   const float *sinks = nullptr, *slopes = nullptr;  // the first head's, or null
 
   bool shapes_scores() const { return softcap > 0 || slopes != nullptr; }
@@ -94,7 +96,9 @@ struct AttentionKernels {
   void (*to_f16)(const float* x, std::int32_t n, std::uint16_t* out);
   // n floats in 8 bits (kv_layout.h), up to the next multiple of 16; returns the scale.
   float (*to_int8)(const float* x, std::int32_t n, std::uint8_t* out);
-  AttentionKernelsOfType f32, f16, bf16, i8;
+  // n floats over `scale` in e4m3, likewise.
+  void (*to_e4m3)(const float* x, std::int32_t n, float scale, std::uint8_t* out);
+  AttentionKernelsOfType f32, f16, bf16, i8, e4m3;
   void (*merge)(const AttentionTile& tile, const AttentionState& total, const AttentionState& part);
   void (*finish)(const AttentionTile& tile, const AttentionState& total);
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr int kRowHeads = 4;
 constexpr int score_groups(int row_heads) { return row_heads <= 2 ? 2 : 1; }
 constexpr int value_vectors(int row_heads) { return row_heads <= 2 ? 2 : 1; }
-constexpr bool kWidensHalves = false;  // attention_inl.h
+constexpr bool kWidensFloats = false;  // attention_inl.h
 constexpr int kStateVectors = 1;       // a row of a state in linear attention
 constexpr int kInt8RowHeads = 6;
 constexpr int int8_columns(int row_heads) { return row_heads <= 3 ? 2 : 1; }

@@ -26,7 +26,7 @@ constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12
               kIntegerRows = 12, kStrips = 2, kRowHeads = 12;
 #endif
 
-constexpr bool kWidensHalves = true;  // attention_inl.h
+constexpr bool kWidensFloats = true;  // attention_inl.h
 constexpr int kStateVectors = 2;      // a row of a state in linear attention
 // The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).
 #ifdef PAGODA_SMALL_TILES

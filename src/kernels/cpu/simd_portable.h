@@ -17,7 +17,7 @@ namespace {
 constexpr int kRowHeads = 2;
 constexpr int score_groups(int) { return 1; }
 constexpr int value_vectors(int) { return 1; }
-constexpr bool kWidensHalves = false;  // attention_inl.h
+constexpr bool kWidensFloats = false;  // attention_inl.h
 constexpr int kStateVectors = 1;       // a row of a state in linear attention
 constexpr int kInt8RowHeads = 2;
 constexpr int int8_columns(int) { return 1; }

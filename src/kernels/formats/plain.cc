@@ -1,5 +1,6 @@
 // Types without blocks.
 #include "kernels/formats/formats.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda::formats {
 namespace {
@@ -19,5 +20,6 @@ const WeightFormat bf16 = {.decode = each<std::uint16_t, bfloat16_to_float>};
 const WeightFormat i32 = {.decode = each<std::int32_t, kNumber>};
 const WeightFormat i8 = {.decode = each<std::int8_t, kNumber>};
 const WeightFormat u8 = {.decode = each<std::uint8_t, kNumber>};
+const WeightFormat e4m3 = {.decode = each<std::uint8_t, e4m3_value>};
 
 }  // namespace pagoda::formats

@@ -9,6 +9,7 @@
 #include "kernels/kv_layout.h"
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda::reference {
 namespace {
@@ -35,10 +36,15 @@ float fetch(DType dtype, const std::byte* at) {
   return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 
-// One token's K or V of one head; `offset(d)` is KvAddress::key or value.
+// One token's K or V of one head; `offset(d)` is KvAddress::key or value, `unit` the layer's scale.
 template <class Offset>
-void write_token(const KvLayout& layout, const float* x, std::byte* piece, std::int64_t scale_offset,
-                 const Offset& offset) {
+void write_token(const KvLayout& layout, const float* x, float unit, std::byte* piece,
+                 std::int64_t scale_offset, const Offset& offset) {
+  if (layout.dtype == DType::e4m3) {
+    for (std::int32_t d = 0; d < layout.head_size; ++d)
+      piece[offset(d)] = static_cast<std::byte>(nearest_e4m3(x[d] / unit));
+    return;
+  }
   if (layout.dtype != DType::i8) {
     for (std::int32_t d = 0; d < layout.head_size; ++d) store(layout.dtype, piece + offset(d), x[d]);
     return;
@@ -51,9 +57,10 @@ void write_token(const KvLayout& layout, const float* x, std::byte* piece, std::
 }
 
 template <class Offset>
-float read_element(const KvLayout& layout, const std::byte* piece, std::int32_t d, std::int64_t scale_offset,
-                   const Offset& offset) {
+float read_element(const KvLayout& layout, float unit, const std::byte* piece, std::int32_t d,
+                   std::int64_t scale_offset, const Offset& offset) {
   const std::byte* at = piece + offset(d);
+  if (layout.dtype == DType::e4m3) return e4m3_value(std::to_integer<std::uint8_t>(*at)) * unit;
   if (layout.dtype != DType::i8) return fetch(layout.dtype, at);
   return static_cast<float>(std::to_integer<int>(*at) - 128) * fetch(DType::f32, piece + scale_offset);
 }
@@ -71,10 +78,10 @@ void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence,
     std::byte* values = block + address.value_piece(args.layer, kv_head);
     const std::int64_t source = (sequence.query_start + row) * args.key.stride +
                                 static_cast<std::int64_t>(kv_head) * layout.head_size;
-    write_token(layout, floats(args.key) + source, keys, address.scale(slot),
+    write_token(layout, floats(args.key) + source, args.key_scale, keys, address.scale(slot),
                 [&](std::int32_t d) { return address.key(slot, d); });
     if (layout.latent_size > 0) continue;
-    write_token(layout, floats(args.value) + source, values, address.scale(slot),
+    write_token(layout, floats(args.value) + source, args.value_scale, values, address.scale(slot),
                 [&](std::int32_t d) { return address.value(slot, d); });
   }
 }
@@ -106,7 +113,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
     double dot = 0;
     for (std::int32_t d = 0; d < d_count; ++d) {
       dot +=
-          static_cast<double>(query[d]) * read_element(layout, keys, d, address.scale(slot),
+          static_cast<double>(query[d]) * read_element(layout, args.key_scale, keys, d, address.scale(slot),
                                                        [&](std::int32_t i) { return address.key(slot, i); });
     }
     double score = dot * args.scale;
@@ -116,6 +123,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
     largest = std::max(largest, scores.back());
   }
   if (args.sinks != nullptr) largest = std::max<double>(largest, args.sinks[query_head]);
+  const float value_scale = address.latent ? args.key_scale : args.value_scale;
   std::vector<double> sum(static_cast<std::size_t>(value_size), 0.0);
   double total = args.sinks != nullptr ? std::exp(args.sinks[query_head] - largest) : 0;
   for (std::int32_t token = first; token <= last; ++token) {
@@ -125,7 +133,7 @@ void attend(const PagedAttentionArgs& args, const AttentionSequence& sequence, s
     total += weight;
     for (std::int32_t d = 0; d < value_size; ++d) {
       sum[static_cast<std::size_t>(d)] +=
-          weight * read_element(layout, values, d, address.scale(slot),
+          weight * read_element(layout, value_scale, values, d, address.scale(slot),
                                 [&](std::int32_t i) { return address.value(slot, i); });
     }
   }
