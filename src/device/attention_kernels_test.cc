@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/paged_attention.h"
 #include "kernels/testing.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda::device {
 namespace {
@@ -33,6 +35,8 @@ struct Shape {
   std::size_t row() const { return static_cast<std::size_t>((heads() + 2 * kv_heads) * head_size); }
   std::size_t out() const { return static_cast<std::size_t>(heads() * head_size); }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_size)); }
+  float key_scale() const { return element == Element::fp8 ? 0.021f : 1.0f; }
+  float value_scale() const { return element == Element::fp8 ? 0.013f : 1.0f; }
 };
 
 Shape shape_of(std::uint64_t seed) {
@@ -40,8 +44,8 @@ Shape shape_of(std::uint64_t seed) {
     return static_cast<std::int32_t>(random_bits(seed, 2, i++) % n);
   };
   Shape shape;
-  constexpr Element kElements[] = {Element::f32, Element::bf16, Element::i8};
-  shape.element = kElements[draw(3)];
+  constexpr Element kElements[] = {Element::f32, Element::bf16, Element::i8, Element::fp8};
+  shape.element = kElements[draw(4)];
   shape.kv_heads = 1 + draw(2);
   shape.group = 1 + draw(3);
   constexpr std::int32_t kSizes[] = {16, 32, 40, 64, 82};
@@ -113,7 +117,8 @@ Outputs reference_outputs(const Shape& shape) {
     PagedAttentionArgs args;
     args.layout = {shape.element == Element::f32    ? DType::f32
                    : shape.element == Element::bf16 ? DType::bf16
-                                                    : DType::i8,
+                   : shape.element == Element::i8   ? DType::i8
+                                                    : DType::e4m3,
                    1, shape.kv_heads, shape.head_size, (length + 15) / 16 * 16};
     std::vector<std::byte> cache(args.layout.block_bytes());
     args.cache = cache.data();
@@ -126,6 +131,8 @@ Outputs reference_outputs(const Shape& shape) {
     args.value = inputs.at(0, values_at + shape.kv_heads * shape.head_size);
     args.num_query_heads = shape.heads();
     args.scale = shape.scale();
+    args.key_scale = shape.key_scale();
+    args.value_scale = shape.value_scale();
     args.sliding_window = shape.window;
     args.chunks = shape.chunks;
     args.softcap = shape.softcap;
@@ -163,8 +170,12 @@ class World {
     cache_.num_kv_heads = shape.kv_heads;
     cache_.head_size = shape.head_size;
     cache_.block_size = shape.block_size;
-    const std::int32_t slot =
-        shape.element == Element::i8 ? (shape.head_size + 3) / 4 * 4 + 4 : shape.head_size;
+    cache_.key_scale = shape.key_scale();
+    cache_.value_scale = shape.value_scale();
+    const std::int32_t padded = (shape.head_size + 3) / 4 * 4;
+    const std::int32_t slot = shape.element == Element::i8    ? padded + 4
+                              : shape.element == Element::fp8 ? padded
+                                                              : shape.head_size;
     cache_.layer_offset = std::int64_t{2} * shape.kv_heads * slot * shape.block_size;
     cache_.block_elements = 2 * cache_.layer_offset;
     cache_.cache = bench_.make<std::byte>(static_cast<std::size_t>(blocks * cache_.block_elements *
@@ -223,7 +234,7 @@ class World {
     args.num_query_heads = shape_.heads();
     args.window = shape_.window;
     args.chunks = shape_.chunks ? 1 : 0;
-    args.scale = shape_.scale();
+    args.scale = shape_.scale() * shape_.key_scale();
     args.softcap = shape_.softcap;
     args.out = bench_.make<float>(rows.size() * shape_.out());
     args.splits = *std::max_element(positions.begin(), positions.end()) / kSplitTokens + 1;
@@ -377,11 +388,61 @@ TEST(DeviceAttention, TilesOfEightBitsAgreeWithTheReferenceAndAmongEachOther) {
   expect_tiles_agree(Element::i8, std::array{16, 64, 80, 128, 48, 160, 256, 32});
 }
 
+TEST(DeviceAttention, TilesOfEightBitFloatsAgreeWithTheReferenceAndAmongEachOther) {
+  expect_tiles_agree(Element::fp8, std::array{16, 64, 80, 128, 48, 160, 256, 32});
+}
+
+// The cache has the bytes of nearest_e4m3(), of keys and of values by their own scales.
+TEST(DeviceAttention, EightBitFloatsAreTheNearest) {
+  constexpr std::int32_t kSize = 256;
+  std::vector<float> head = {0.0f,
+                             -0.0f,
+                             1e-30f,
+                             -0x1p-10f,
+                             0x1.000002p-10f,
+                             463.9f,
+                             464.1f,
+                             -1e30f,
+                             std::numeric_limits<float>::infinity(),
+                             std::numeric_limits<float>::quiet_NaN()};
+  for (int bits = 0; bits < 0x7e; ++bits) {  // between two
+    const auto code = static_cast<std::uint8_t>(bits);
+    head.push_back((bits % 2 == 0 ? 0.5f : -0.5f) *
+                   (e4m3_value(code) + e4m3_value(static_cast<std::uint8_t>(code + 1))));
+  }
+  for (const float x : random_floats(5, kSize - head.size(), 300.0f)) head.push_back(x);
+  constexpr float kKey = 0.25f, kValue = 3.0f;
+  std::vector<float> qkv(kSize, 1.0f);
+  for (const float scale : {kKey, kValue})
+    for (const float x : head) qkv.push_back(x * scale);
+  KernelBench bench(1);
+  CacheArgs cache = {.cache = bench.make<std::byte>(2 * kSize, "cache"),
+                     .block_elements = 2 * kSize,
+                     .block_size = 1,
+                     .num_kv_heads = 1,
+                     .head_size = kSize,
+                     .key_scale = kKey,
+                     .value_scale = kValue};
+  const std::vector<std::int32_t> zero = {0};
+  RopeAndWriteArgs write = {.cache = cache,
+                            .qkv = bench.put(qkv, "qkv"),
+                            .positions = bench.put(zero),
+                            .tables = bench.put(zero),
+                            .block_tables = bench.put(zero)};
+  write.num_query_heads = 1;
+  ASSERT_TRUE(bench.run().rope_and_write(Element::fp8, write, 1).ok());
+  const std::vector<std::byte> bytes = bench.get(static_cast<const std::byte*>(cache.cache), 2 * kSize);
+  for (std::size_t i = 0; i < 2 * kSize; ++i)
+    ASSERT_EQ(std::to_integer<int>(bytes[i]), nearest_e4m3(qkv[kSize + i] / (i < kSize ? kKey : kValue)))
+        << i << " " << qkv[kSize + i];
+}
+
 // More splits than a block has warps, from the beginning and from a window's.
 TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
-  for (const std::int32_t window : {0, 300, 299}) {
+  for (const auto& [element, window] : {std::pair(Element::bf16, 0), std::pair(Element::bf16, 300),
+                                        std::pair(Element::i8, 299), std::pair(Element::fp8, 299)}) {
     SCOPED_TRACE(window);
-    const Shape shape = {.element = window % 2 == 0 ? Element::bf16 : Element::i8,
+    const Shape shape = {.element = element,
                          .kv_heads = 2,
                          .group = 2,
                          .head_size = 16,

@@ -14,8 +14,13 @@ std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value)
 
 // The kernel of a cache's element: they follow each other in kernels.def.
 KernelId for_cache(Element cache, KernelId of_f32) {
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(cache));
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + place_of_cache(cache));
 }
+// The same of kernels by tiles, which have no f32.
+KernelId for_cache(Element cache, KernelId of_bf16, KernelId of_i8, KernelId of_fp8) {
+  return cache == Element::bf16 ? of_bf16 : cache == Element::i8 ? of_i8 : of_fp8;
+}
+bool has_eights(Element cache) { return cache != Element::bf16; }
 
 std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
 
@@ -55,21 +60,23 @@ bool KernelLaunches::walks(const AttentionArgs& args, std::int64_t rows) {
 
 Status KernelLaunches::attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache) {
   const std::int32_t size = args.cache.head_size, kv = args.cache.num_kv_heads;
-  const bool eights = cache == Element::i8;
+  const KernelId of_64 = for_cache(cache, KernelId::attend_tile_walk_64, KernelId::attend_tile_walk_64_i8,
+                                   KernelId::attend_tile_walk_64_fp8);
   const std::int32_t group = args.num_query_heads / kv, padding = padded(size);
-  return put(tile_kernel(eights ? KernelId::attend_tile_walk_64_i8 : KernelId::attend_tile_walk_64, size),
-             {u32(rows), u32(kv)}, {kWarp * kTileWarps},
-             eights ? eight_walk_bytes(padding, group) : walk_shared_bytes(padding, group), args);
+  return put(tile_kernel(of_64, size), {u32(rows), u32(kv)}, {kWarp * kTileWarps},
+             has_eights(cache) ? eight_walk_bytes(padding, group) : walk_shared_bytes(padding, group), args);
 }
 
 Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache) {
   const std::int32_t size = args.cache.head_size;
-  const bool eights = cache == Element::i8;
+  const KernelId of_64 = for_cache(cache, KernelId::attend_tile_splits_64, KernelId::attend_tile_splits_64_i8,
+                                   KernelId::attend_tile_splits_64_fp8);
   const std::uint32_t warps = u32(split_warps(padded(size)));
   PAGODA_RETURN_IF_ERROR(
-      put(tile_kernel(eights ? KernelId::attend_tile_splits_64_i8 : KernelId::attend_tile_splits_64, size, 2),
+      put(tile_kernel(of_64, size, 2),
           {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
-          warps * (eights ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))), args));
+          warps * (has_eights(cache) ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))),
+          args));
   return merge_splits(args, rows);
 }
 
@@ -80,15 +87,15 @@ Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows
 
 Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache) {
   const std::int32_t size = args.cache.head_size;
-  const bool eights = cache == Element::i8;
-  return put(tile_kernel(eights ? KernelId::attend_tiles_64_i8 : KernelId::attend_tiles_64, size, 2),
-             {u32(tiles), u32(args.cache.num_kv_heads)}, {kWarp * kTileWarps},
-             eights ? eight_tile_bytes(padded(size)) : tile_shared_bytes(padded(size)), args);
+  const KernelId of_64 = for_cache(cache, KernelId::attend_tiles_64, KernelId::attend_tiles_64_i8,
+                                   KernelId::attend_tiles_64_fp8);
+  return put(tile_kernel(of_64, size, 2), {u32(tiles), u32(args.cache.num_kv_heads)}, {kWarp * kTileWarps},
+             has_eights(cache) ? eight_tile_bytes(padded(size)) : tile_shared_bytes(padded(size)), args);
 }
 
 bool KernelLaunches::supports_tiles_over(Element cache, const CacheArgs& args) {
-  if (cache == Element::i8)
-    return args.head_size % 16 == 0 && args.block_size % 4 == 0 &&
+  if (cache == Element::i8 || cache == Element::fp8)
+    return args.head_size % 16 == 0 && (cache == Element::fp8 || args.block_size % 4 == 0) &&
            (args.block_elements | args.layer_offset) % 16 == 0;
   return cache == Element::bf16 && (args.block_elements | args.layer_offset) % 8 == 0;
 }

@@ -8,9 +8,14 @@
 
 namespace pagoda::device {
 
-// Element types: f32, bf16 and i8 for keys and values; all but i8 for weights. From q4 on they are quantised
-// with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K, Float8, Float8Blocks).
+// Element types: f32, bf16, i8 and fp8 for keys and values; all but i8 for weights. From q4 on they are
+// quantised with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K, Float8,
+// Float8Blocks).
 enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k, fp8, fp8_blocks };
+// The place of a kernel over such a cache behind that of f32 in kernels.def.
+constexpr std::int32_t place_of_cache(Element cache) {
+  return cache == Element::fp8 ? 3 : static_cast<std::int32_t>(cache);
+}
 
 // Products by warpgroups that are taken unasked, where the device and choices.def have them: of many rows, of
 // few columns, and such as take the function between a gate and what it opens. The bits of each are the
@@ -103,7 +108,7 @@ class KernelLaunches {
   // args.partial), which is for few rows with long contexts; or one after the other.
   Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
-  // The same by tiles of matrix products, over caches of bf16 or i8, where supports_tiles() and
+  // The same by tiles of matrix products, over caches of bf16, i8 or fp8, where supports_tiles() and
   // supports_tiles_over(); other bits than those of the two above, and the same among each other. A tile's
   // rows are of one sequence, at ascending positions.
   Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);

@@ -10,9 +10,9 @@ constexpr std::uint32_t kRowShared = kRowThreads / 32 * sizeof(float);  // a flo
 std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t blocks(std::int64_t count, std::int64_t each) { return u32((count + each - 1) / each); }
 
-// The kernel of an element: they follow each other in kernels.def.
-KernelId of_element(Element element, KernelId of_f32) {
-  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + static_cast<std::int32_t>(element));
+// The kernel of a cache's element: they follow each other in kernels.def.
+KernelId of_cache(Element cache, KernelId of_f32) {
+  return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + place_of_cache(cache));
 }
 
 }  // namespace
@@ -64,12 +64,12 @@ Status LayerLaunches::latent_rows(const LatentRowsArgs& args, std::int64_t rows)
 
 Status LayerLaunches::write_kv(Element cache, const WriteKvArgs& args, std::int64_t rows,
                                std::int64_t kv_heads) {
-  return put(of_element(cache, KernelId::write_kv_f32), {u32(rows), u32(kv_heads)}, kWarp, 0, args);
+  return put(of_cache(cache, KernelId::write_kv_f32), {u32(rows), u32(kv_heads)}, kWarp, 0, args);
 }
 
 Status LayerLaunches::attend(Element cache, const AttendArgs& args, std::int64_t rows) {
   CHECK(args.value_size <= kMostValueSize);
-  return put(of_element(cache, KernelId::attend_f32), {u32(rows), u32(args.num_query_heads)}, kWarp, 0, args);
+  return put(of_cache(cache, KernelId::attend_f32), {u32(rows), u32(args.num_query_heads)}, kWarp, 0, args);
 }
 
 Status LayerLaunches::causal_conv(const CausalConvRows& args, std::int64_t sequences) {

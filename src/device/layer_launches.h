@@ -20,7 +20,7 @@ class LayerLaunches {
   Status correct_streams(const StreamsArgs& args, std::int64_t rows);
   Status recurrent_gates(const RecurrentGatesArgs& args, std::int64_t rows);
   Status latent_rows(const LatentRowsArgs& args, std::int64_t rows);
-  // Cache: f32, bf16 or i8.
+  // Cache: f32, bf16, i8 or fp8.
   Status write_kv(Element cache, const WriteKvArgs& args, std::int64_t rows, std::int64_t kv_heads);
   Status attend(Element cache, const AttendArgs& args, std::int64_t rows);
   Status causal_conv(const CausalConvRows& args, std::int64_t sequences);

@@ -22,14 +22,21 @@ Result<Element> element_named(std::string_view flag, std::string_view name, Elem
   if (name == "auto") return automatic;
   if (name == "float32") return Element::f32;
   if (name == "bfloat16") return Element::bf16;
+  if (flag == "kv-cache-dtype") {
+    if (name == "int8") return Element::i8;
+    if (name == "fp8" || name == "fp8_e4m3") return Element::fp8;
+  }
   return unimplemented(concat("--", flag, " ", name, ": the device runner has auto, float32 and bfloat16",
-                              flag == "dtype" ? "" : ", int8"));
+                              flag == "dtype" ? "" : ", int8, fp8"));
 }
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 const char* name_of(Element element) {
-  return element == Element::f32 ? "float32" : element == Element::bf16 ? "bfloat16" : "int8";
+  return element == Element::f32    ? "float32"
+         : element == Element::bf16 ? "bfloat16"
+         : element == Element::i8   ? "int8"
+                                    : "fp8";
 }
 
 // The heads of a layer that keep a matrix each, or null.
@@ -104,9 +111,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
   const auto weights = element_named("dtype", options.dtype, Element::bf16);
   if (!weights) return weights.error();
-  const auto cache = options.kv_cache_dtype == "int8"
-                         ? Result<Element>(Element::i8)
-                         : element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
+  const auto cache = element_named("kv-cache-dtype", options.kv_cache_dtype, *weights);
   if (!cache) return cache.error();
 
   if (kernels.products == MatrixProducts::tiles && *weights != Element::bf16)
@@ -146,9 +151,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
       ((warpgroups && layout->dtype != DType::bf16) ||
        !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_)))
     return unimplemented(concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
-                                " needs keys and values in bfloat16", warpgroups ? "" : " or int8",
-                                ", and heads of a multiple of ", layout->dtype == DType::i8 ? "16" : "8",
-                                " up to 256"));
+                                " needs keys and values in bfloat16", warpgroups ? "" : ", int8 or fp8",
+                                ", and heads of a multiple of ",
+                                dtype_info(layout->dtype).block_bytes == 1 ? "16" : "8", " up to 256"));
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
   if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());

@@ -47,7 +47,7 @@ struct DeviceKernels {
 
 class DeviceModelRunner final : public RankRunner {
  public:
-  // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8, too), block_size,
+  // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8 and fp8, too), block_size,
   // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling, parallel and
   // the numbers of blocks. unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,

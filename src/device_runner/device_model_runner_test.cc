@@ -153,17 +153,20 @@ TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
   EXPECT_LT(rounding, 0.05);
 }
 
-// Keys and values in 8 bits.
+// Keys and values in 8 bits: integers with scales of their own, and floats.
 TEST(DeviceModelRunner, A8BitCacheGivesTheSameBitsAloneInABatchAndInChunks) {
-  const RunnerOptions options = {.dtype = "float32", .kv_cache_dtype = "int8"};
-  const std::vector<Candidate> wanted = drawn(options, {}, 0, 1 << 20);
-  ASSERT_EQ(wanted.size(), 5u);
-  for (const std::int32_t chunk : {1 << 20, 19, 7})
-    EXPECT_EQ(largest_difference(wanted, drawn(options, {}, 3, chunk)), 0) << chunk;
-  const RunnerOptions whole = {.dtype = "float32"};
-  const float rounding = largest_difference(wanted, drawn(whole, {}, 0, 1 << 20));
-  EXPECT_GT(rounding, 0);
-  EXPECT_LT(rounding, 0.2);
+  for (const char* const type : {"int8", "fp8"}) {
+    SCOPED_TRACE(type);
+    const RunnerOptions options = {.dtype = "float32", .kv_cache_dtype = type};
+    const std::vector<Candidate> wanted = drawn(options, {}, 0, 1 << 20);
+    ASSERT_EQ(wanted.size(), 5u);
+    for (const std::int32_t chunk : {1 << 20, 19, 7})
+      EXPECT_EQ(largest_difference(wanted, drawn(options, {}, 3, chunk)), 0) << chunk;
+    const RunnerOptions whole = {.dtype = "float32"};
+    const float rounding = largest_difference(wanted, drawn(whole, {}, 0, 1 << 20));
+    EXPECT_GT(rounding, 0);
+    EXPECT_LT(rounding, 0.2);
+  }
 }
 
 // Products by tiles: for few rows, and for the many of a prompt and a batch.

@@ -137,7 +137,14 @@ __device__ __forceinline__ void begin_total(const AttentionArgs& args, int head,
 }
 
 // A zero is a positive one: whether parts of nothing were added does not show in its sign.
-__device__ __forceinline__ float quotient(float value, float sum) { return value / sum + 0.0f; }
+__device__ __forceinline__ float quotient(float value, float sum, float scale = 1) {
+  return value / sum * scale + 0.0f;
+}
+// The factor of sums of values as the cache has them.
+template <class T>
+__device__ __forceinline__ float scale_of_values(const AttentionArgs& args) {
+  return std::is_same_v<T, Float8> ? args.cache.value_scale : 1.0f;
+}
 
 __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head, int split) {
   const std::int64_t line =
@@ -177,6 +184,9 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_bf16(Atte
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(AttentionArgs args) {
   attend_splits<Int8>(args);
 }
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_fp8(AttentionArgs args) {
+  attend_splits<Float8>(args);
+}
 
 // A thread has every blockDim.x-th element of a head. What several splits have is read at once, since it
 // comes from far. grid: (rows, query heads); block: merge_threads().
@@ -213,7 +223,8 @@ __global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs 
 #pragma unroll
   for (int own = 0; own < kColumns; ++own) {
     const int column = static_cast<int>(threadIdx.x) + own * step;
-    if (column < size) store_attended(args, at.row, at.head, column, quotient(total[own], sum));
+    if (column < size)
+      store_attended(args, at.row, at.head, column, quotient(total[own], sum, args.cache.value_scale));
   }
 }
 
@@ -235,7 +246,9 @@ __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
   }
   const int lane = static_cast<int>(threadIdx.x % 32), count = lane_elements(args);
   for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) store_attended(args, at.row, at.head, lane + 32 * i, quotient(total.values[i], total.sum));
+    if (i < count)
+      store_attended(args, at.row, at.head, lane + 32 * i,
+                     quotient(total.values[i], total.sum, scale_of_values<T>(args)));
 }
 
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_f32(AttentionArgs args) {
@@ -246,6 +259,9 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_bf16(Attent
 }
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_i8(AttentionArgs args) {
   attend_rows<Int8>(args);
+}
+__global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_rows_fp8(AttentionArgs args) {
+  attend_rows<Float8>(args);
 }
 
 }  // namespace pagoda::device::kernels

@@ -2,7 +2,8 @@
 // Attention by tiles over caches in 8 bits: codes of a head's slots come into shared memory as they lie
 // there, and become bfloat16, which holds them exactly, 16 tokens at a time in front of the products that
 // read them. What a token's codes are worth multiplies its score, and its weight as the values' matrix has
-// it. So there is an order of sums for these caches, too, and all forms of attention_tiles.cuh have it.
+// it; 8-bit floats have scales of the layer, which multiply all scores and the sums in the end. So there is
+// an order of sums for these caches, too, and all forms of attention_tiles.cuh have it.
 #include "device/kernels/attention_splits.cuh"
 
 namespace pagoda::device::kernels {
@@ -17,6 +18,16 @@ __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Int8*, st
   const std::uint32_t turned = codes ^ 0x80808080u;
   first = pack(large_and_byte(turned, 0) - kOffset, large_and_byte(turned, 1) - kOffset);
   second = pack(large_and_byte(turned, 2) - kOffset, large_and_byte(turned, 3) - kOffset);
+}
+
+// Sign, exponent and fraction go to their places in bfloat16, and 2^120 makes up for the other bias, of
+// numbers below the smallest normal one, too.
+__device__ __forceinline__ void widen_codes(std::uint32_t codes, const Float8*, std::uint32_t& first,
+                                            std::uint32_t& second) {
+  constexpr std::uint32_t kBias = 0x7B807B80u;
+  const std::uint32_t low = __byte_perm(codes, 0, 0x1404u), high = __byte_perm(codes, 0, 0x3424u);
+  first = multiply_pair((low & 0x80008000u) | (low >> 4 & 0x07F007F0u), kBias);
+  second = multiply_pair((high & 0x80008000u) | (high >> 4 & 0x07F007F0u), kBias);
 }
 
 // The lines of 16 tokens, `padded` codes each, into lines of bfloat16. A lane has the pieces that it has
@@ -51,7 +62,7 @@ __device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* cod
 
 // Scales of `lines` tokens from `token` on: lane i has those of tokens i and i + 32; zero where no row sees
 // one.
-template <int lines, class T>
+template <int lines, class T, bool there = kScaleElements<T> != 0>
 struct LineScales {
   static constexpr int kEach = (lines + 31) / 32;
   float keys[kEach], values[kEach];
@@ -79,8 +90,8 @@ struct LineScales {
     }
   }
 };
-template <int lines>
-struct LineScales<lines, Bf16> {  // there are none
+template <int lines, class T>
+struct LineScales<lines, T, false> {  // there are none
   __device__ __forceinline__ void find(const AttentionArgs&, const TileOfRows&, int) {}
   __device__ __forceinline__ void put(SplitScales&, int) const {}
 };
@@ -119,7 +130,8 @@ __device__ __forceinline__ void attend_eight_splits(const AttentionArgs& args) {
     __syncwarp();
     multiply_16_keys<padded>(args, query, wide, n, scores);
   }
-  const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores, &scales);
+  const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores,
+                                            kScaleElements<T> != 0 ? &scales : nullptr);
   copies_wait<0>();
   store_softmax(args, rows, split, weights);
   float part[padded / 8][4] = {};

@@ -136,7 +136,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     __syncthreads();  // all values are there
     if (has_rows) {
       const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores_of,
-                                                kEights<T> ? &scales : nullptr);
+                                                kScaleElements<T> != 0 ? &scales : nullptr);
       Shares shares[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h)
@@ -156,6 +156,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     __syncthreads();  // and were read
     if (!last) copy(lines, true);
   }
+  const float scale = scale_of_values<T>(args);
 #pragma unroll
   for (int n = 0; n < Sizes::kColumns / 8; ++n)
 #pragma unroll
@@ -163,33 +164,42 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
       const int column = first_column + 8 * n + 2 * (lane % 4);
       if (!rows[h].there || column >= size) continue;
       store_attended(args, rows[h].row, rows[h].head, column,
-                     TwoFloats{quotient(total.values[n][2 * h], total.sum[h]),
-                               quotient(total.values[n][2 * h + 1], total.sum[h])});
+                     TwoFloats{quotient(total.values[n][2 * h], total.sum[h], scale),
+                               quotient(total.values[n][2 * h + 1], total.sum[h], scale)});
     }
 }
 
-#define PAGODA_TILE_KERNELS(padded)                                                                   \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                         \
-      attend_tile_splits_##padded(AttentionArgs args) {                                               \
-    begin_kernel();                                                                                   \
-    if constexpr (padded <= 128) {                                                                    \
-      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                                \
-    } else { /* there are no registers for more */                                                    \
-      attend_tile_splits<padded>(args);                                                               \
-    }                                                                                                 \
-  }                                                                                                   \
-  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) {      \
-    begin_kernel();                                                                                   \
-    PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                        \
-  }                                                                                                   \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                         \
-      attend_tile_splits_##padded##_i8(AttentionArgs args) {                                          \
-    begin_kernel();                                                                                   \
-    attend_eight_splits<padded, Int8>(args);                                                          \
-  }                                                                                                   \
-  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_i8(AttentionArgs args) { \
-    begin_kernel();                                                                                   \
-    attend_tiles<padded, Int8>(args);                                                                 \
+#define PAGODA_TILE_KERNELS(padded)                                                                    \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+      attend_tile_splits_##padded(AttentionArgs args) {                                                \
+    begin_kernel();                                                                                    \
+    if constexpr (padded <= 128) {                                                                     \
+      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                                 \
+    } else { /* there are no registers for more */                                                     \
+      attend_tile_splits<padded>(args);                                                                \
+    }                                                                                                  \
+  }                                                                                                    \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) {       \
+    begin_kernel();                                                                                    \
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                         \
+  }                                                                                                    \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+      attend_tile_splits_##padded##_i8(AttentionArgs args) {                                           \
+    begin_kernel();                                                                                    \
+    attend_eight_splits<padded, Int8>(args);                                                           \
+  }                                                                                                    \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_i8(AttentionArgs args) {  \
+    begin_kernel();                                                                                    \
+    attend_tiles<padded, Int8>(args);                                                                  \
+  }                                                                                                    \
+  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+      attend_tile_splits_##padded##_fp8(AttentionArgs args) {                                          \
+    begin_kernel();                                                                                    \
+    attend_eight_splits<padded, Float8>(args);                                                         \
+  }                                                                                                    \
+  __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_fp8(AttentionArgs args) { \
+    begin_kernel();                                                                                    \
+    attend_tiles<padded, Float8>(args);                                                                \
   }
 PAGODA_TILE_KERNELS(64)
 PAGODA_TILE_KERNELS(128)

@@ -165,7 +165,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
 #pragma unroll
       for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, products);
       weights = weigh_scores(args, rows, split * kSplitTokens, tile.all_see_split(split * kSplitTokens),
-                             products, kEights<T> ? &scales : nullptr);
+                             products, kScaleElements<T> != 0 ? &scales : nullptr);
 #pragma unroll
       for (int n = 0; n < padded / 8; ++n)
 #pragma unroll
@@ -187,8 +187,9 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   }
   for (int row = 0; row < group; ++row)
     for (int i = static_cast<int>(threadIdx.x); i < size; i += 32 * kTileWarps)
-      store_attended(args, args.rows[tile.begin], tile.kv_head * group + row, i,
-                     quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row]));
+      store_attended(
+          args, args.rows[tile.begin], tile.kv_head * group + row, i,
+          quotient(total.values[row * Sizes::kTotalStride + i], total.sum[row], scale_of_values<T>(args)));
 }
 
 #define PAGODA_WALK_KERNEL(padded)                                                                           \
@@ -199,6 +200,11 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   __global__ void __launch_bounds__(32 * kTileWarps, 2) attend_tile_walk_##padded##_i8(AttentionArgs args) { \
     begin_kernel();                                                                                          \
     attend_tile_walk<padded, Int8>(args);                                                                    \
+  }                                                                                                          \
+  __global__ void __launch_bounds__(32 * kTileWarps, 2)                                                      \
+      attend_tile_walk_##padded##_fp8(AttentionArgs args) {                                                  \
+    begin_kernel();                                                                                          \
+    attend_tile_walk<padded, Float8>(args);                                                                  \
   }
 PAGODA_WALK_KERNEL(64)
 PAGODA_WALK_KERNEL(128)

@@ -3,6 +3,7 @@
 // two share. Products and sums are never contracted behind the sources' back (nvcc -fmad=false,
 // -ffp-contract=off): where a kernel means one rounding it says fmaf, so that two kernels which share a
 // function share its bits.
+#include <type_traits>
 #ifndef __CUDACC__
 #include "device/emulated/cuda_on_host.h"
 #else
@@ -68,7 +69,29 @@ struct Int8 {
 };
 __device__ __forceinline__ float to_float(Int8 x) { return static_cast<float>(x.value); }
 
+// 8-bit floats (e4m3). The exponent and the fraction are those of a number 2^-120 times as large.
+__device__ __forceinline__ float float8_value(std::uint32_t code) {
+  return __uint_as_float((code & 0x80u) << 24 | (code & 0x7Fu) << 20) * 0x1p120f;
+}
+__device__ __forceinline__ float to_float(Float8 x) { return float8_value(x.bits); }
+// The nearest number of 4 bits of exponent and 3 of fraction, ties to even; what is larger than all is 448.
+__device__ __forceinline__ std::uint32_t to_e4m3(float x) {
+  const std::uint32_t all = __float_as_uint(x), sign = all >> 24 & 0x80u, size = all & 0x7FFFFFFFu;
+  if (size > 0x7F800000u) return sign | 0x7Fu;
+  std::uint32_t code = 0x7E;
+  if (size < 0x3C800000u)  // 2^-6: steps of 2^-9, which are the last bits of a number by 2^14
+    code = __float_as_uint(__uint_as_float(size) + 0x1p14f) & 0xFu;
+  else if (size < 0x43E80000u)  // 464, halfway from 448 to what would be next
+    code = ((size + 0x7FFFFu + (size >> 20 & 1u)) >> 20) - (120u << 3);
+  return sign | code;
+}
+
 __device__ __forceinline__ void store(float* to, float x) { *to = x; }
+// Keys and values: what is not a number is 448, too.
+__device__ __forceinline__ void store(Float8* to, float x) {
+  const std::uint32_t code = to_e4m3(x);
+  to->bits = static_cast<std::uint8_t>((code & 0x7Fu) == 0x7Fu ? code - 1 : code);
+}
 // To the nearest, ties to even; NaN stays NaN.
 __device__ __forceinline__ void store(Bf16* to, float x) {
   const unsigned bits = __float_as_uint(x);

@@ -276,6 +276,7 @@ struct CacheArgs {
   std::int64_t block_elements = 0;  // from one block to the next
   std::int64_t layer_offset = 0;    // elements from a block's start to the layer's keys
   std::int32_t block_size = 0, num_kv_heads = 0, head_size = 0;
+  float key_scale = 1, value_scale = 1;  // 8-bit floats: x = scale * number
 };
 
 // For each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and
@@ -326,10 +327,10 @@ struct AttentionArgs {
   std::uint16_t* rounded = nullptr;
   std::int32_t slab_rows = 0;
   std::int32_t num_query_heads = 0, splits = 0;
-  std::int64_t all_splits = 0;  // the sum over the launch's rows; 0: all have `splits`
-  std::int32_t window = 0;      // sees so many tokens, itself included; 0: all
-  std::int32_t chunks = 0;      // chunks of `window` tokens: a token sees its own chunk alone
-  float scale = 1, softcap = 0;
+  std::int64_t all_splits = 0;   // the sum over the launch's rows; 0: all have `splits`
+  std::int32_t window = 0;       // sees so many tokens, itself included; 0: all
+  std::int32_t chunks = 0;       // chunks of `window` tokens: a token sees its own chunk alone
+  float scale = 1, softcap = 0;  // scale: with the keys' of 8-bit floats
 };
 
 // Whole blocks. No block is the target of one pair and part of another.

@@ -130,6 +130,7 @@ struct KvPlaces {
   std::int64_t block_bytes = 0, head_bytes = 0;
   std::int64_t value_offset = 0;  // 0: a value is the first elements of its key
   std::int32_t block_size = 0, head_size = 0;
+  float key_scale = 1, value_scale = 1;  // as CacheArgs has them
 };
 
 // Keys and values of rows into their slots. grid: (rows, KV heads).

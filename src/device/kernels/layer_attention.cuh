@@ -9,11 +9,7 @@ namespace pagoda::device::kernels {
 
 template <class T>
 __device__ __forceinline__ int padded_head(const KvPlaces& kv) {
-  return kv.head_size;
-}
-template <>
-__device__ __forceinline__ int padded_head<Int8>(const KvPlaces& kv) {
-  return (kv.head_size + 3) / 4 * 4;
+  return sizeof(T) == 1 ? (kv.head_size + 3) / 4 * 4 : kv.head_size;
 }
 
 // The slots of a head's keys, or of its values, in the block of a token.
@@ -29,13 +25,16 @@ __device__ __forceinline__ float* scale_of_slot(const KvPlaces& kv, Int8* slots,
 }
 
 template <class T>
-__device__ __forceinline__ void put_slot(const KvPlaces& kv, T* slots, int slot, const float* x) {
+__device__ __forceinline__ void put_slot(const KvPlaces& kv, T* slots, int slot, bool value, const float* x) {
   T* const to = slots + static_cast<std::int64_t>(slot) * padded_head<T>(kv);
-  for (int i = static_cast<int>(threadIdx.x); i < kv.head_size; i += 32) store(to + i, x[i]);
+  const float scale = value ? kv.value_scale : kv.key_scale;
+  for (int i = static_cast<int>(threadIdx.x); i < kv.head_size; i += 32)
+    store(to + i, std::is_same_v<T, Float8> ? x[i] / scale : x[i]);
 }
 // As write_slot() in paged_cache.cuh.
 template <>
-__device__ __forceinline__ void put_slot<Int8>(const KvPlaces& kv, Int8* slots, int slot, const float* x) {
+__device__ __forceinline__ void put_slot<Int8>(const KvPlaces& kv, Int8* slots, int slot, bool,
+                                               const float* x) {
   Int8* const to = slots + static_cast<std::int64_t>(slot) * padded_head<Int8>(kv);
   float largest = 0;
   for (int i = static_cast<int>(threadIdx.x); i < kv.head_size; i += 32)
@@ -61,19 +60,22 @@ __device__ __forceinline__ void write_kv(const WriteKvArgs& args) {
   const int position = position_of(sequence, row);
   const int block = sequence.table[position / args.kv.block_size], slot = position % args.kv.block_size;
   const std::int64_t head = static_cast<std::int64_t>(kv_head) * args.kv.head_size;
-  put_slot<T>(args.kv, head_of_block<T>(args.kv, block, false, kv_head), slot,
+  put_slot<T>(args.kv, head_of_block<T>(args.kv, block, false, kv_head), slot, false,
               args.key.data + row * args.key.stride + head);
   if (args.kv.value_offset != 0)
-    put_slot<T>(args.kv, head_of_block<T>(args.kv, block, true, kv_head), slot,
+    put_slot<T>(args.kv, head_of_block<T>(args.kv, block, true, kv_head), slot, true,
                 args.value.data + row * args.value.stride + head);
 }
 
 __global__ void write_kv_f32(WriteKvArgs args) { write_kv<float>(args); }
 __global__ void write_kv_bf16(WriteKvArgs args) { write_kv<Bf16>(args); }
 __global__ void write_kv_i8(WriteKvArgs args) { write_kv<Int8>(args); }
+__global__ void write_kv_fp8(WriteKvArgs args) { write_kv<Float8>(args); }
 
-__device__ __forceinline__ float slot_scale(const KvPlaces&, float*, int) { return 1; }
-__device__ __forceinline__ float slot_scale(const KvPlaces&, Bf16*, int) { return 1; }
+template <class T>
+__device__ __forceinline__ float slot_scale(const KvPlaces&, T*, int) {
+  return 1;
+}
 __device__ __forceinline__ float slot_scale(const KvPlaces& kv, Int8* slots, int slot) {
   return *scale_of_slot(kv, slots, slot);
 }
@@ -129,11 +131,13 @@ __device__ __forceinline__ void attend(const AttendArgs& args) {
       args.out.data + row * args.out.stride + static_cast<std::int64_t>(head) * args.value_size;
 #pragma unroll
   for (int i = 0; i < kElements; ++i)
-    if (lane + 32 * i < args.value_size) out[lane + 32 * i] = values[i] / sum;
+    if (lane + 32 * i < args.value_size)
+      out[lane + 32 * i] = values[i] / sum * (std::is_same_v<T, Float8> ? kv.value_scale : 1.0f);
 }
 
 __global__ void attend_f32(AttendArgs args) { attend<float>(args); }
 __global__ void attend_bf16(AttendArgs args) { attend<Bf16>(args); }
 __global__ void attend_i8(AttendArgs args) { attend<Int8>(args); }
+__global__ void attend_fp8(AttendArgs args) { attend<Float8>(args); }
 
 }  // namespace pagoda::device::kernels

@@ -11,11 +11,7 @@ namespace pagoda::device::kernels {
 // Elements from a slot to the next, and of all of a head's slots with what lies behind them.
 template <class T>
 __device__ __forceinline__ int slot_elements(const CacheArgs& cache) {
-  return cache.head_size;
-}
-template <>
-__device__ __forceinline__ int slot_elements<Int8>(const CacheArgs& cache) {
-  return (cache.head_size + 3) / 4 * 4;
+  return sizeof(T) == 1 ? (cache.head_size + 3) / 4 * 4 : cache.head_size;
 }
 template <class T>
 inline constexpr int kScaleElements = 0;
@@ -62,7 +58,9 @@ __device__ __forceinline__ void store_two(Bf16* to, bool twos, const TwoFloats& 
   else
     store(to, two.at[0]);
 }
-__device__ __forceinline__ void store_two(Int8*, bool, const TwoFloats&) {}  // write_slot() has the row
+// write_slot() has the row.
+__device__ __forceinline__ void store_two(Int8*, bool, const TwoFloats&) {}
+__device__ __forceinline__ void store_two(Float8*, bool, const TwoFloats&) {}
 
 // A head's row into its slot, by a warp. In 8 bits: the largest becomes 127, and what is so small that 127
 // divided by it might overflow is 0.
@@ -87,6 +85,14 @@ __device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int blo
   for (int i = lane; i < cache.head_size; i += 32)
     to[i].value = static_cast<std::int8_t>(rintf(x[i] * inverse));
   if (lane == 0) *cache_scale(cache, block, value, kv_head, slot) = largest / 127.0f;
+}
+
+template <>
+__device__ __forceinline__ void write_slot<Float8>(const CacheArgs& cache, int block, bool value, int kv_head,
+                                                   int slot, const float* x) {
+  Float8* const to = cache_slot<Float8>(cache, block, value, kv_head, slot);
+  const float scale = value ? cache.value_scale : cache.key_scale;
+  for (int i = static_cast<int>(threadIdx.x % 32); i < cache.head_size; i += 32) store(to + i, x[i] / scale);
 }
 
 // A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
@@ -168,7 +174,7 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
     keep(i + half, high);
   }
   for (int i = args.rotary_size + first; i < size; i += step) keep(i, normed(i));
-  if (is_query || kScaleElements<T> == 0) return;
+  if (is_query || sizeof(T) != 1) return;
   __syncwarp();
   write_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot, x);
 }
@@ -176,6 +182,7 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
 __global__ void rope_and_write_f32(RopeAndWriteArgs args) { rope_and_write<float>(args); }
 __global__ void rope_and_write_bf16(RopeAndWriteArgs args) { rope_and_write<Bf16>(args); }
 __global__ void rope_and_write_i8(RopeAndWriteArgs args) { rope_and_write<Int8>(args); }
+__global__ void rope_and_write_fp8(RopeAndWriteArgs args) { rope_and_write<Float8>(args); }
 
 // grid: (pairs, blocks of threads that share a pair).
 __global__ void copy_blocks(CopyBlocksArgs args) {

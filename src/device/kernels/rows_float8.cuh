@@ -7,18 +7,6 @@
 
 namespace pagoda::device::kernels {
 
-// The nearest number of 4 bits of exponent and 3 of fraction, ties to even; what is larger than all is 448.
-__device__ __forceinline__ std::uint32_t to_e4m3(float x) {
-  const std::uint32_t all = __float_as_uint(x), sign = all >> 24 & 0x80u, size = all & 0x7FFFFFFFu;
-  if (size > 0x7F800000u) return sign | 0x7Fu;
-  std::uint32_t code = 0x7E;
-  if (size < 0x3C800000u)  // 2^-6: steps of 2^-9, which are the last bits of a number by 2^14
-    code = __float_as_uint(__uint_as_float(size) + 0x1p14f) & 0xFu;
-  else if (size < 0x43E80000u)  // 464, halfway from 448 to what would be next
-    code = ((size + 0x7FFFFu + (size >> 20 & 1u)) >> 20) - (120u << 3);
-  return sign | code;
-}
-
 __device__ __forceinline__ float magnitude(float x) {
   return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu);
 }

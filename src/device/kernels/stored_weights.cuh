@@ -63,10 +63,6 @@ __device__ __forceinline__ float weight_of(const Quantized6K* row, int i, int) {
   const int high = unit.high[high_byte(at)] >> high_shift(at) & 3;
   return unit.scale * static_cast<float>(unit.scales[at / 16]) * static_cast<float>((high << 4 | low) - 32);
 }
-// The exponent and the fraction are those of a number 2^-120 times as large.
-__device__ __forceinline__ float float8_value(std::uint32_t code) {
-  return __uint_as_float((code & 0x80u) << 24 | (code & 0x7Fu) << 20) * 0x1p120f;
-}
 __device__ __forceinline__ const float* float8_scales(const void* row, int k) {
   return reinterpret_cast<const float*>(static_cast<const unsigned char*>(row) + k);
 }

@@ -47,9 +47,22 @@ void normalize_heads(DeviceOps& ops, const AttentionInputArgs& args) {
 }
 
 Element element_of(DType cache) {
-  CHECK(cache == DType::f32 || cache == DType::bf16 || cache == DType::i8);
-  return cache == DType::f32 ? Element::f32 : cache == DType::bf16 ? Element::bf16 : Element::i8;
+  CHECK(cache == DType::f32 || cache == DType::bf16 || cache == DType::i8 || cache == DType::e4m3);
+  return cache == DType::f32    ? Element::f32
+         : cache == DType::bf16 ? Element::bf16
+         : cache == DType::i8   ? Element::i8
+                                : Element::fp8;
 }
+
+// The factors of the cache's elements.
+struct CacheScales {
+  float key = 1, value = 1;
+};
+CacheScales scales_of(const PagedAttentionArgs& args) {
+  if (args.layout.dtype != DType::e4m3) return {};
+  return {args.key_scale, args.layout.latent_size > 0 ? args.key_scale : args.value_scale};
+}
+float scale_of_scores(const PagedAttentionArgs& args) { return args.scale * scales_of(args).key; }
 
 // Norms, cut-off, rotation and scale by kernels of their own, for heads of any kind.
 void finish_plainly(DeviceOps& ops, const AttentionInputArgs& args) {
@@ -126,9 +139,11 @@ LayerCache cache_of(const PagedAttentionArgs& args) {
                                .layer_offset = address.key_piece(args.layer, 0) / address.element,
                                .block_size = args.layout.block_size,
                                .num_kv_heads = args.layout.num_kv_heads,
-                               .head_size = args.layout.head_size},
+                               .head_size = args.layout.head_size,
+                               .key_scale = scales_of(args).key,
+                               .value_scale = scales_of(args).value},
                       .element = element_of(args.layout.dtype)};
-  cache.fits = !address.latent && (cache.element == Element::i8 || args.layout.head_size % 2 == 0);
+  cache.fits = !address.latent && (address.element == 1 || args.layout.head_size % 2 == 0);
   return cache;
 }
 
@@ -202,7 +217,7 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
                                      .all_splits = rows.all_splits,
                                      .window = args.sliding_window,
                                      .chunks = args.chunks ? 1 : 0,
-                                     .scale = args.scale,
+                                     .scale = scale_of_scores(args),
                                      .softcap = args.softcap};
   if (args.next != nullptr) attention.rounded = room_for_attended(ops, args.next->storage(), rows.num_rows);
   if (attention.rounded != nullptr) {
@@ -244,7 +259,9 @@ void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
                                .head_bytes = address.head_bytes,
                                .value_offset = address.value_offset,
                                .block_size = args.layout.block_size,
-                               .head_size = args.layout.head_size};
+                               .head_size = args.layout.head_size,
+                               .key_scale = scales_of(args).key,
+                               .value_scale = scales_of(args).value};
   const DeviceOps::Sequences shown = ops.show(args.sequences);
   if (args.key)
     ops.keep(ops.layers().write_kv(element_of(args.layout.dtype),
@@ -268,7 +285,7 @@ void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
                                 .window = args.sliding_window,
                                 .chunks = args.chunks ? 1 : 0,
                                 .both_ways = args.causal ? 0 : 1,
-                                .scale = args.scale,
+                                .scale = scale_of_scores(args),
                                 .softcap = args.softcap},
                                shown.num_rows));
 }
@@ -284,7 +301,7 @@ bool takes_bulk_attention(const DeviceOps::Options& options) {
 bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
                       std::int32_t kv_heads, std::int32_t head_size) {
   return options.attention != AttentionKernels::plain &&
-         (cache == DType::bf16 || (cache == DType::i8 && head_size % 16 == 0)) &&
+         (cache == DType::bf16 || ((cache == DType::i8 || cache == DType::e4m3) && head_size % 16 == 0)) &&
          device::KernelLaunches::supports_tiles(query_heads, kv_heads, head_size);
 }
 
