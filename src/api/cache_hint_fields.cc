@@ -74,7 +74,7 @@ CacheHint read_cache_hint(FieldReader& fields) {
     hint.priority = static_cast<std::int32_t>(*priority);
   constexpr double kLatest = 1e12;
   if (const auto until = inner.number("pin_until", 0, kLatest)) hint.pin_s = seconds_until(*until);
-  for (const std::string_view name : inner.unread()) inner.fail(name, "is no field of a cache hint");
+  for (const std::string_view name : inner.unread()) inner.fail(name, "is not a field of a cache hint");
   if (!inner.ok()) fields.fail(inner.status());
   return hint;
 }

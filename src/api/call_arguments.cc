@@ -120,7 +120,7 @@ class Writer {
 
  private:
   static Status cannot(std::string_view what) {
-    return unimplemented(concat("calls of this model's format cannot be held to ", what));
+    return unimplemented(concat("this model's call format does not support ", what));
   }
 
   // If parts may be left out, a value that cannot be written may be any value.
@@ -132,7 +132,7 @@ class Writer {
   }
 
   Result<json::value> written(const json::value& schema, int depth) {
-    if (depth > kMaxDepth) return cannot("a schema that is nested so deep");
+    if (depth > kMaxDepth) return cannot("a schema that is nested that deep");
     const json::object& object = schema.as_object();
     if (const json::value* ref = object.if_contains("$ref")) {
       const std::string_view path = ref->as_string();
@@ -152,8 +152,7 @@ class Writer {
       return sequence({text_of("{"), *std::move(inside), text_of("}")});
     }
     if (name == "array" && style_.values == Values::quoted_strings) return array(object, depth);
-    return nested_ref(schema) ? cannot("a schema that refers to another")
-                              : Result<json::value>(of_schema(schema));
+    return nested_ref(schema) ? cannot("a schema with references") : Result<json::value>(of_schema(schema));
   }
 
   // Whether a bare text may be the value.
@@ -259,7 +258,7 @@ class Writer {
       for (const json::value& name : names->as_array()) required.push_back(name.as_string());
     json::array first, rest;  // those that must be there, those that may
     for (const auto& [key, part] : properties->as_object()) {
-      if (!is_name(key)) return cannot("arguments whose names have other characters than letters and digits");
+      if (!is_name(key)) return cannot("argument names with characters other than letters and digits");
       Result<json::value> form = value(part, depth + 1);
       if (!form) return form;
       const std::string_view after = top && !style_.after_text_key.empty() && may_be_text(part)
@@ -286,7 +285,7 @@ class Writer {
       for (json::value& entry : rest) parts.push_back(optional(following(std::move(entry))));
       return sequence(std::move(parts));
     }
-    if (rest.size() > kMaxOptionalFirst) return cannot("so many arguments of which none is required");
+    if (rest.size() > kMaxOptionalFirst) return cannot("that many optional arguments without a required one");
     json::array cases;
     for (std::size_t i = 0; i < rest.size(); ++i) {
       json::array from = {rest[i]};
@@ -337,7 +336,7 @@ Result<json::value> own_arguments(const json::object& schema, std::string_view s
   if (!prepared) return prepared.error();
   const json::object* object = prepared->if_object();
   if (object == nullptr || !object->contains("type") || object->at("type") != "object")
-    return unimplemented("calls of this model's format cannot be held to arguments that are no object");
+    return unimplemented("this model's call format does not support arguments that are not an object");
   return Writer(*find_style(style), *prepared, left_out).arguments(*object);
 }
 

@@ -84,7 +84,7 @@ std::optional<PartText> read_document(FieldReader& part, Warnings& warnings, Med
     return PartText{.text = media_note(part.path_of("type"), "document", warnings)};
   else if (reader.ok())
     reader.fail("type",
-                concat("is '", name_or_mark(type), "' of a document, but this model takes text only"));
+                concat("is '", name_or_mark(type), "' of a document, but this model supports text only"));
   if (!reader.ok()) part.fail(reader.status());
   if (!part.ok()) return std::nullopt;
   return PartText{.text = lines({title, context, text})};
@@ -108,8 +108,8 @@ std::optional<PartText> read_field(FieldReader& part, const PartType& type) {
 }  // namespace
 
 std::string media_note(std::string_view path, std::string_view what, Warnings& warnings) {
-  warnings.add(path, concat("this model takes text only; a note stands for the ", what));
-  return concat("[", what, " left out: this model takes text only]");
+  warnings.add(path, concat("this model supports text only; a note replaces the ", what));
+  return concat("[", what, " left out: this model supports text only]");
 }
 
 std::optional<PartText> read_part(FieldReader& part, Warnings& warnings, Media media) {
@@ -136,7 +136,7 @@ std::optional<PartText> read_part(FieldReader& part, Warnings& warnings, Media m
     case PartForm::media:
       if (media == Media::named)
         return PartText{.text = media_note(part.path_of("type"), type->field, warnings)};
-      part.fail("type", concat("is '", name, "', but this model takes text only"));
+      part.fail("type", concat("is '", name, "', but this model supports text only"));
   }
   return std::nullopt;
 }

@@ -296,7 +296,7 @@ class Builder {
       }
       case GrammarSpec::Kind::grammar:
         if (is_lark(form.text))
-          return bad_field(form.param, "cannot be in Lark's form beside tools or reasoning");
+          return bad_field(form.param, "cannot be in Lark syntax together with tools or reasoning");
         return part("grammar", "grammar", json::string(form.text));
       case GrammarSpec::Kind::structural_tag: {
         Result<json::value> format = structural_format(form.text);
@@ -333,7 +333,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
   if (wishes.choice.kind == ToolChoice::Kind::named &&
       std::ranges::none_of(wishes.tools,
                            [&](const ToolSpec& tool) { return tool.name == wishes.choice.name; }))
-    return bad_field("tool_choice", concat("names '", wishes.choice.name, "', which is not among 'tools'"));
+    return bad_field("tool_choice", concat("names '", wishes.choice.name, "', which is not in 'tools'"));
   if (context.grammars == nullptr) {
     if (!forced && !wishes.thinking_budget) return std::vector<GrammarSpec>();
     const std::string_view param = forced ? "tool_choice" : "thinking_token_budget";

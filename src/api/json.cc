@@ -126,14 +126,14 @@ Result<json::value> parse_json(std::string_view text, std::size_t& keys_left) {
     if (error == json::error::too_deep)
       return malformed(concat("it is nested deeper than ", kMaxJsonDepth, " levels"));
     if (!is_valid_utf8(text)) return malformed("it is not UTF-8");
-    if (error == json::error::incomplete) return malformed("it ends too early");
+    if (error == json::error::incomplete) return malformed("it is incomplete");
     return malformed(concat("syntax error near byte ", used));
   }
   if (text.find_first_not_of(" \t\r\n", used) != std::string_view::npos)
-    return malformed(concat("there is something after its end, at byte ", used));
+    return malformed(concat("unexpected data after its end, at byte ", used));
   json::value value = parser.handler().stack.release();
   // Boost keeps the last of equal keys; two readers of one body must not disagree on which one counts.
-  if (count_keys(value) != num_keys) return malformed("a key is given twice in one object");
+  if (count_keys(value) != num_keys) return malformed("an object has a duplicate key");
   return value;
 }
 

@@ -182,7 +182,7 @@ std::string Sandbox::describe() const {
     if (holds) out += concat(out.empty() ? "" : ", ", what);
   };
   add(files, "only its own files (Landlock)");
-  add(connections, "no connections outwards (Landlock)");
+  add(connections, "no outgoing connections (Landlock)");
   add(calls, "no other programs (seccomp)");
   return out.empty() ? "this kernel has none" : out;
 }

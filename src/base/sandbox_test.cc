@@ -140,7 +140,7 @@ TEST_F(SandboxTest, ConnectionsCanBeAcceptedNotBegun) {
 TEST(SandboxText, SaysWhatHolds) {
   EXPECT_EQ(Sandbox().describe(), "this kernel has none");
   EXPECT_EQ((Sandbox{.files = true, .connections = true, .calls = true}).describe(),
-            "only its own files (Landlock), no connections outwards (Landlock), no other programs (seccomp)");
+            "only its own files (Landlock), no outgoing connections (Landlock), no other programs (seccomp)");
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ std::string trace_of(pid_t thread) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   asked.store(0);
   const int count = num_frames.load();
-  if (count < 0) return out + " answers no signal";
+  if (count < 0) return out + " does not respond to signals";
   const std::unique_ptr<char*, void (*)(void*)> symbols(backtrace_symbols(frames, count), std::free);
   for (int i = 0; symbols != nullptr && i < count; ++i) out += concat("\n  ", symbols.get()[i]);
   return out;

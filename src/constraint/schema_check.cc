@@ -112,11 +112,11 @@ Status SchemaPreparer::enumerated(json::object& object, const std::string& path)
   json::array fit;
   for (const json::value& entry : values.as_array()) {
     const std::optional<bool> fits = satisfies(entry, rest, context());
-    if (!fits) return not_held(keyword, path, " beside what it cannot be compared with");
+    if (!fits) return not_held(keyword, path, " and keywords with which its values cannot be compared");
     if (*fits) fit.push_back(entry);
   }
   if (fit.empty())
-    return refuse(path, concat("has no value in '", keyword, "' that satisfies the rest of it"))
+    return refuse(path, concat("has no value in '", keyword, "' that satisfies the rest of the schema"))
         .with_reason(std::string(kNoAnswer));
   states_ += static_cast<std::int64_t>(json::serialize(fit).size());
   object = {{"enum", std::move(fit)}};
@@ -175,7 +175,7 @@ Status SchemaPreparer::alternatives(std::string_view keyword, json::object& obje
 Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string& path,
                                           std::vector<std::string>& names) {
   constexpr std::size_t kMaxCases = 200;
-  if (cases.size() > kMaxCases) return not_held("oneOf", path, " of so many cases");
+  if (cases.size() > kMaxCases) return not_held("oneOf", path, " with that many cases");
   json::array flat, typed, given;
   std::vector<std::string> tags;  // further requirements of a case
   for (const json::value& one : cases) {

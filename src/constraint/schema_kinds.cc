@@ -107,13 +107,13 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
           return not_held(list == &set->all ? "pattern" : "not", path, concat(" '", one.substr(0, 100), "'"));
   if (!several && !held(plain)) return unheld();
   if (several && !held(plain))
-    return refuse(path, "has 'pattern's that no string can match together")
+    return refuse(path, "has several 'pattern's that no string can match")
         .with_reason(std::string(kNoAnswer));
   if (pattern != nullptr && named != nullptr) {
     PatternSet both = *set;
     both.all.emplace_back(named->plain.empty() ? named->pattern : named->plain);
     plain = both.pattern();
-    if (!held(plain)) return not_held("pattern", path, " beside 'format'");
+    if (!held(plain)) return not_held("pattern", path, " together with 'format'");
   }
   out["pattern"] = plain;
   if (lengths.empty()) return ok_status();
@@ -134,7 +134,7 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
     measured = both.pattern();
     if (patterns_.holds == nullptr || !held(*measured))
       return not_held(lengths.contains("maxLength") ? "maxLength" : "minLength", path,
-                      pattern != nullptr ? " beside 'pattern'" : " beside 'format'");
+                      pattern != nullptr ? " together with 'pattern'" : " together with 'format'");
   }
   out["pattern"] = *measured;
   return ok_status();
@@ -146,7 +146,7 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
   for (const std::string_view keyword : kOfNumbers) {
     const json::value* value = object.if_contains(keyword);
     if (value == nullptr) continue;
-    if (value->is_bool()) return not_held(keyword, path, " as draft 4 has it");
+    if (value->is_bool()) return not_held(keyword, path, " in the form of draft 4");
     if (!value->is_number()) return refuse(path, concat("has a '", keyword, "' that is not a number"));
     const double number = value->to_number<double>();
     if (keyword == "multipleOf") {
@@ -196,20 +196,22 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
       return out.contains(name) ? std::optional(out.at(name).to_number<double>()) : std::nullopt;
     };
     if (out.contains("exclusiveMinimum") || out.contains("exclusiveMaximum"))
-      return not_held("multipleOf", path, " beside exclusive bounds");
+      return not_held("multipleOf", path, " together with exclusive bounds");
     const auto pattern = decimals(places, bound("minimum"), bound("maximum"));
-    if (!pattern) return not_held("multipleOf", path, " beside bounds without a whole number between them");
+    if (!pattern)
+      return not_held("multipleOf", path, " together with bounds without an integer between them");
     out = {{"type", "string"}, {"pattern", concat(std::string(1, kNumberPattern), *pattern)}};
     return ok_status();
   }
   if (out.contains("multipleOf") && (out.contains("exclusiveMinimum") || out.contains("exclusiveMaximum")))
-    return not_held("multipleOf", path, " beside exclusive bounds");
+    return not_held("multipleOf", path, " together with exclusive bounds");
   if (!out.contains("multipleOf") || (!out.contains("minimum") && !out.contains("maximum")))
     return ok_status();
   const std::optional<json::array> values = multiples(out);
-  if (!values) return not_held("multipleOf", path, " beside bounds so far away");
+  if (!values) return not_held("multipleOf", path, " together with bounds that large");
   if (values->empty())
-    return refuse(path, "has no 'multipleOf' within its bounds").with_reason(std::string(kNoAnswer));
+    return refuse(path, "has no multiple of 'multipleOf' within its bounds")
+        .with_reason(std::string(kNoAnswer));
   states_ += static_cast<std::int64_t>(json::serialize(*values).size());
   out = {{"enum", *values}};
   return ok_status();

@@ -112,7 +112,7 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
   }
   const std::size_t fixed = prefix != nullptr && prefix->is_array() ? prefix->as_array().size() : 0;
   if (fixed == 0 && (items == nullptr || object.contains("unevaluatedItems")))
-    return not_held("uniqueItems", path, " of items that are not listed");
+    return not_held("uniqueItems", path, " for items that are not enumerable");
   std::vector<json::array> places;  // values of each place, and of all further ones
   for (std::size_t i = 0; i <= fixed; ++i) {
     const json::value* const schema = i < fixed ? &prefix->as_array()[i] : items;
@@ -121,7 +121,7 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
       continue;
     }
     std::optional<json::array> values = listed(*schema, path);
-    if (!values) return not_held("uniqueItems", path, " of items that are not listed");
+    if (!values) return not_held("uniqueItems", path, " for items that are not enumerable");
     places.push_back(*std::move(values));
   }
   json::object counts;
@@ -161,9 +161,9 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
     }
     if (whole && !lists.empty()) break;
     if (whole)
-      return refuse(path, "has no list of different values, which no answer can satisfy")
+      return refuse(path, "has 'uniqueItems' but not enough different values, which no answer can satisfy")
           .with_reason(std::string(kNoAnswer));
-    if (ordered) return not_held("uniqueItems", path, " of so many items");
+    if (ordered) return not_held("uniqueItems", path, " with that many items");
   }
   states_ += static_cast<std::int64_t>(json::serialize(lists).size());
   out = {{"enum", std::move(lists)}};

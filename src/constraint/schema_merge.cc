@@ -61,7 +61,7 @@ const std::set<std::string_view> kAsserting = {"type",
                                                "exclusiveMaximum",
                                                "multipleOf"};
 
-Status cannot(std::string_view keyword, std::string_view why = " of more than one schema") {
+Status cannot(std::string_view keyword, std::string_view why = " in more than one schema") {
   return invalid_argument(concat("has '", keyword, "'", why, ", which is not supported"));
 }
 

@@ -36,7 +36,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
     json::value part;
     if (given_names != nullptr) {
       const std::optional<bool> fits = satisfies(json::string(name), *given_names, context());
-      if (!fits) return not_held("propertyNames", path, " beside 'properties'");
+      if (!fits) return not_held("propertyNames", path, " together with 'properties'");
       if (!*fits) schema = false;
     }
     const Status status = prepare(schema, place, depth + 1, part);
@@ -106,7 +106,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
     return ok_status();
   }
   if (out.contains("minProperties") && out.at("minProperties").as_int64() > 1)
-    return not_held("minProperties", path, " of undeclared ones");  // a name may be written twice
+    return not_held("minProperties", path, " for undeclared properties");  // a name may be written twice
   const bool simple = open.patterns.empty() && never.empty() && plain_names;
   if (!simple || (declared && given_names != nullptr)) return name_patterns(open, path, depth, out);
   json::value part;
@@ -139,7 +139,7 @@ Status SchemaPreparer::open_names(const json::object& object, const std::string&
   json::value part;
   PAGODA_RETURN_IF_ERROR(prepare(*names, at(path, "propertyNames"), depth + 1, part));
   const json::object& prepared = part.as_object();
-  if (!of_strings(prepared)) return not_held("propertyNames", path, " without a string's keywords");
+  if (!of_strings(prepared)) return not_held("propertyNames", path, " without keywords of strings");
   if (const json::value* pattern = prepared.if_contains("pattern")) {
     out.names = set_of_pattern(std::string_view(pattern->as_string()));
   } else if (const json::value* list = prepared.if_contains("enum")) {
@@ -159,7 +159,7 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
     const std::optional<bool> matches = patterns_.matches == nullptr
                                             ? std::nullopt
                                             : patterns_.matches(pattern.all.front(), std::string(name));
-    if (!matches) return not_held("patternProperties", path, " beside 'properties'");
+    if (!matches) return not_held("patternProperties", path, " together with 'properties'");
     if (*matches) said.push_back(schema);
   }
   if (said.empty() && open.additional != nullptr) said.push_back(*open.additional);
@@ -174,7 +174,7 @@ Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& p
     const std::optional<std::string> literal = literal_pattern(name);
     if (!literal && !name.empty())
       return not_held(open.patterns.empty() ? "additionalProperties" : "patternProperties", path,
-                      " beside a property of such a name");
+                      " together with a property of such a name");
     if (literal && !literal->empty()) others.none.push_back(*literal);
   }
   if (std::ranges::find(open.taken, "") != open.taken.end()) others.all.emplace_back("[^\\x00-\\x1f]+");

@@ -195,7 +195,7 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   const std::int64_t least = count_of("minContains", 1), most = count_of("maxContains", -1);
   const bool contains = object.contains("contains");
   const json::value wanted = contains ? object.at("contains") : json::value(true);
-  if (least == -2 || most == -2) return not_held("contains", path, " of such a number");
+  if (least == -2 || most == -2) return not_held("contains", path, " with such a count");
   for (const std::string_view name : {"contains", "minContains", "maxContains"}) object.erase(name);
   if (!contains) return ok_status();
   if (most >= 0 && most < least)
@@ -204,7 +204,7 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   Result<json::value> flat = flatten_schema(json::value(object), context());  // lists of items by one name
   if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
   if (object.contains("items") && object.at("items").is_array())
-    return not_held("contains", path, " beside lists of items");
+    return not_held("contains", path, " together with a list of 'items'");
   json::array prefix = object.contains("prefixItems") && object.at("prefixItems").is_array()
                            ? object.at("prefixItems").as_array()
                            : json::array();

@@ -56,14 +56,14 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
   for (const LayerConfig& layer : config.layers) {
     const LinearAttentionConfig* const linear = linear_of(layer);
     if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
-      return refused("states of such sizes");
+      return refused("states of this size");
     if (num_ranks > 1 && std::holds_alternative<SparseFeedForwardConfig>(layer.feed_forward))
       return unimplemented(
           "this model has feed-forwards of which a row keeps some features: several devices do not compute "
           "those");
     if (layer.mixture() != nullptr &&
         !device::KernelLaunches::supports_experts(layer.mixture()->routing.num_experts))
-      return refused("so many experts");
+      return refused("this many experts");
   }
   return ok_status();
 }

@@ -28,7 +28,7 @@ DeviceSampler::DeviceSampler(device::Device& device, device::StreamId stream, de
 Result<std::unique_ptr<DeviceSampler>> DeviceSampler::create(device::Device& device, device::StreamId stream,
                                                              device::StepArena& arena, const Shape& shape) {
   if (!device::KernelLaunches::supports_vocabulary(shape.vocab_size))
-    return unimplemented("this model has so many tokens as the device runner does not draw from");
+    return unimplemented("the vocabulary is too large for sampling on the device");
   std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(device, stream, arena, shape));
   PAGODA_RETURN_IF_ERROR(sampler->reserve());
   return sampler;

@@ -71,7 +71,7 @@ Status RankWindows::check() {
   if (lost == 0) return ok_status();
   PAGODA_RETURN_IF_ERROR(parallel_.communicator->aborted());  // which has the reason, where one is known
   return {StatusCode::deadline_exceeded,
-          concat("rank ", lost - 1, " did not bring its part within ", parallel_.timeout.count(), " ms")};
+          concat("rank ", lost - 1, " did not deliver its part within ", parallel_.timeout.count(), " ms")};
 }
 
 }  // namespace pagoda::device_runner

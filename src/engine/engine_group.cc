@@ -313,7 +313,7 @@ Status EngineGroup::check_health() const {
   for (std::size_t i = 0; i < engines_.size(); ++i) {
     if (engines_[i]->healthy()) continue;
     const Status why = engines_[i]->failure();
-    return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others go on.",
+    return unavailable(concat("Engine ", i, " of ", engines_.size(), " has stopped; the others continue.",
                               why.ok() ? "" : " It says: ", why.message()));
   }
   return ok_status();

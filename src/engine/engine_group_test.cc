@@ -164,7 +164,7 @@ TEST_F(EngineGroupTest, ADeadEngineGetsNothing) {
   for (std::uint64_t id = 2; id <= 9; ++id) ASSERT_TRUE(submit(id, session(1)).ok());
   EXPECT_EQ(engines[0].requests.size(), 1U);
   EXPECT_TRUE(group.healthy());
-  EXPECT_EQ(group.check_health().message(), "Engine 0 of 3 has stopped; the others go on.");
+  EXPECT_EQ(group.check_health().message(), "Engine 0 of 3 has stopped; the others continue.");
   engines[1].alive = engines[2].alive = false;
   EXPECT_FALSE(group.healthy());
   EXPECT_EQ(group.check_health().message(), "The engine has stopped.");
@@ -337,7 +337,7 @@ TEST(EngineGroupThreads, OneEnginesDeathEndsItsOwnRequestsAlone) {
   EXPECT_EQ(served + failed, 160);
   EXPECT_TRUE(rig.group->healthy());
   EXPECT_EQ(rig.group->check_health().message(),
-            "Engine 0 of 2 has stopped; the others go on. It says: the device is lost");
+            "Engine 0 of 2 has stopped; the others continue. It says: the device is lost");
   Request pinned = drawn(1000, 1);
   pinned.data_parallel_rank = 0;
   EXPECT_EQ(rig.group->submit(pinned, std::make_shared<TokenSink>()).code(), StatusCode::unavailable);

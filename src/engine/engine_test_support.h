@@ -43,7 +43,7 @@ class Collector final : public OutputSink {
       choice.reason = delta.finish_reason;
     }
     if (!output.prompt_logprobs.empty()) {
-      EXPECT_TRUE(prompt_logprobs.empty()) << "prompt log-probabilities told twice";
+      EXPECT_TRUE(prompt_logprobs.empty()) << "prompt log-probabilities reported twice";
       prompt_logprobs = output.prompt_logprobs;
     }
     num_cached_tokens = output.num_cached_tokens;

@@ -258,7 +258,7 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   if (wait_s != nullptr) *wait_s = queue_s;
   const auto retry = [&] { return concat("about ", std::ceil(queue_s), " s"); };
   if (max_queue_s > 0 && !request.follows && queue_s > max_queue_s)
-    return resource_exhausted(concat("The first token would come ", retry(),
+    return resource_exhausted(concat("The first token would be ", retry(),
                                      " late, and requests may wait at most ", fixed(max_queue_s, 1),
                                      " s (--max-queue-time). Try again later."))
         .with_reason("queue_time");

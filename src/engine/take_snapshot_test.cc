@@ -61,7 +61,7 @@ TEST(TakeSnapshot, TellsWhoHoldsWhatAndWhyOthersWait) {
   EXPECT_GT(second.blocks_needed, snapshot.num_available_blocks);
   EXPECT_EQ(snapshot.sequences_of(second)[0].num_swapped, 10 - snapshot.num_free_swap_blocks);
   EXPECT_NE(second.reason.find("swapped out"), std::string::npos) << second.reason;
-  EXPECT_NE(third.reason.find("before anyone else"), std::string::npos) << third.reason;
+  EXPECT_NE(third.reason.find("resume first"), std::string::npos) << third.reason;
   rig.run_all();
   EXPECT_TRUE(rig.core->snapshot(SnapshotDetail::full).requests.empty());
 }
@@ -85,9 +85,9 @@ TEST(TakeSnapshot, NamesTheReasonOfEveryMode) {
   EXPECT_EQ(reason(Mode::vllm, 1, 16, 2),
             "It waits: it runs up to 1 sequence(s), and 1 of max_num_seqs = 1 are taken.");
   EXPECT_EQ(reason(Mode::vllm, 8, 6, 2), "It waits: it needs 3 KV blocks and 2 are free.");
-  EXPECT_EQ(reason(Mode::vllm, 8, 6, 3), "It waits: 1 request(s) are before it, and nobody is skipped.");
+  EXPECT_EQ(reason(Mode::vllm, 8, 6, 3), "It waits: 1 request(s) are ahead of it, and none is skipped.");
   EXPECT_EQ(reason(Mode::orca, 8, 6, 2),
-            "It waits for regions that hold its whole answers, 4 KV blocks or more; 2 are free.");
+            "It waits for regions for its complete answers, 4 KV blocks or more; 2 are free.");
   EXPECT_EQ(reason(Mode::fastertransformer, 8, 16, 2),
             "It waits: the batch of 1 request(s) runs to its end first.");
 }

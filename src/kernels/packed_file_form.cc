@@ -179,7 +179,7 @@ Result<PackedLinear> PackedLinear::map(std::string_view description, std::span<c
   storage.packed_bytes = plan_panels(storage);
   if (static_cast<std::uint64_t>(storage.packed_bytes) != bytes.size() ||
       reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 != 0)
-    return corrupt_data("a packed matrix does not have the bytes that its description asks for");
+    return corrupt_data("a packed matrix does not match the size in its description");
   storage.packed = bytes.data();
   storage.mapped = std::move(owner);
   return result;

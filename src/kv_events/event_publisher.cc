@@ -42,7 +42,7 @@ KvEventPublisher::KvEventPublisher(const KvEventsConfig& config, std::int32_t bl
       block_size_(block_size),
       media_(std::move(media)),
       dropped_(metrics.counter("pagoda:kv_event_batches_dropped",
-                               "Batches of KV events for which the queue had no room.")) {}
+                               "Number of batches of KV events dropped because the queue was full.")) {}
 
 Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::create(const KvEventsConfig& config,
                                                                    std::int32_t block_size,

@@ -95,7 +95,7 @@ Result<std::unique_ptr<PeerLink>> PeerTier::connect(const PeerAddress& address) 
     return unavailable("the connection broke");
   const auto answer = (*link)->read_frame(deadline);
   // With TLS 1.3 the other side's refusal of a key comes here.
-  if (!answer) return unavailable("it has another secret or protocol, or no room for a connection");
+  if (!answer) return unavailable("it has another secret or protocol, or no free connection");
   if (answer->head.type == PeerFrameType::welcome) return link;
   if (answer->head.type == PeerFrameType::refused)
     if (const auto why = parse_refused(answer->payload)) return unavailable(*why);

@@ -88,7 +88,7 @@ Status WeightCache::make_space(std::int64_t bytes, const std::string& keep) cons
   }
   if (free_bytes() < bytes)
     return resource_exhausted(
-        concat("the disk of '", printable(folder_), "' has no room for ", bytes, " bytes"));
+        concat("the disk of '", printable(folder_), "' has no space for ", bytes, " bytes"));
   return ok_status();
 }
 

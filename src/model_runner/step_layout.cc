@@ -99,21 +99,21 @@ Status StepLayout::check_sequence(const ScheduledSequence& sequence) const {
   if (end > rules_.max_context) return internal_error(concat("position ", end - 1, " is beyond the model's"));
   const bool unknown = rules_.fills_in && sequence.drawn_at >= 0;
   if (unknown && (sequence.tokens.size() != 1 || sequence.num_draft_tokens != 0 || sequence.whole_prompt))
-    return internal_error("a sequence of which more than a token is not known yet");
+    return internal_error("more than one token of a sequence is not known yet");
   for (const TokenId token : sequence.tokens) {
     if (unknown && token == kTokenInFlight) continue;
     if (token < 0 || token >= rules_.vocab_size)
       return internal_error(concat("token id ", token, " is outside of the vocabulary"));
   }
   if ((sequence.work != WorkKind::generate) != rules_.pools || sequence.whole_prompt != keeps_nothing())
-    return internal_error("this runner cannot do what the batch asks for");
+    return internal_error("this runner does not support the work of the batch");
   if (sequence.whole_prompt && !sequence.sample) return internal_error("a part of a whole prompt");
   if (sequence.sample && sequence.spec.params == nullptr && rules_.draws && !rules_.pools)
     return internal_error("sampling without parameters");
   const std::int32_t drafts = sequence.num_draft_tokens;
   if (drafts < 0 || drafts >= std::ssize(sequence.tokens) ||
       (drafts > 0 && (!sequence.sample || sequence.spec.num_candidates != 1 || sequence.spec.beam)))
-    return internal_error("draft tokens where there cannot be any");
+    return internal_error("draft tokens are not allowed for this sequence");
   const std::size_t words = mask_words(rules_.vocab_size) * as_size(1 + drafts);
   if (!sequence.spec.masks.empty() && sequence.spec.masks.size() != words)
     return internal_error("masks that do not match the rows to be drawn");

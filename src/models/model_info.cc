@@ -25,7 +25,7 @@ WeightNames ModelInfo::names(ModelFormat format) const {
 
 std::string describe_unknown_options(const ModelInfo& model) {
   if (model.unknown_options.empty()) return "";
-  return concat("options of the model that are not known were left aside: ", list_of(model.unknown_options));
+  return concat("unknown options of the model are ignored: ", list_of(model.unknown_options));
 }
 
 std::string describe_unknown_ends(const ModelInfo& model) {

@@ -193,14 +193,14 @@ Standing OrcaScheduler::standing(const SequenceGroup& group) const {
     out.reason = concat("It waits: the batch of ", running_.size(), " request(s) runs to its end first.");
   } else if (out.position > 0) {
     out.code = StandingCode::before;
-    out.reason = concat("It waits: ", out.position, " request(s) are before it, and nobody is skipped.");
+    out.reason = concat("It waits: ", out.position, " request(s) are ahead of it, and none is skipped.");
   } else if (num_seqs + group.num_reserved() > config_.max_num_seqs) {
     out.code = StandingCode::sequences;
     out.reason = concat("It waits: it runs ", group.num_reserved(), " sequence(s), and ", num_seqs,
                         " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
   } else {
     out.code = StandingCode::blocks;
-    out.reason = concat("It waits for regions that hold its whole answers, ", out.blocks_needed,
+    out.reason = concat("It waits for regions for its complete answers, ", out.blocks_needed,
                         " KV blocks or more; ", kv_.num_free_blocks(), " are free.");
   }
   return out;

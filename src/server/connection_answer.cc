@@ -220,7 +220,8 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
   if (!id) co_return id.error();
   while (!outcome->done) {
     co_await event_.wait();
-    if (gone() && !outcome->done && server_.jobs.cancel(*id)) co_return unavailable("The client has gone.");
+    if (gone() && !outcome->done && server_.jobs.cancel(*id))
+      co_return unavailable("The client has disconnected.");
   }
   if (outcome->end == JobPool::End::late && timeout_s_ &&
       server_.clock.now() >= deadline_after(begun_, timeout_s_, std::nullopt))

@@ -50,7 +50,7 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
     return invalid_argument(
         concat("The answer could take ", bytes, " bytes of memory, and all answers together may have ", limit,
                " (--max-answer-memory). Ask for fewer tokens, choices or log-probabilities in one call."));
-  return resource_exhausted("The answers being made take all the memory there is for them; please try again.")
+  return resource_exhausted("All memory for answers is in use; please try again.")
       .with_reason("answer_memory_full");
 }
 
@@ -70,7 +70,7 @@ RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiCont
   return span;
 }
 
-// The engine that the client asks for, as a router in front of vLLM does; what is no number asks for none.
+// The engine that the client selects, as routers for vLLM do; a value that is not a number selects none.
 std::optional<std::int32_t> data_parallel_rank(const ApiCall& call) {
   const std::string_view text = call.header("x-data-parallel-rank");
   std::int32_t rank = 0;
@@ -140,13 +140,13 @@ asio::awaitable<Status> Connection::compile_grammar(ApiGeneration& generation) {
     server_.api.grammars->compile(owner, std::move(grammar), std::move(done));
     while (!outcome->has_value()) {
       co_await event_.wait();
-      if (gone()) co_return unavailable("The client has gone.");
+      if (gone()) co_return unavailable("The client has disconnected.");
     }
     Result<CompiledConstraint>& compiled = **outcome;
     if (compiled) {
       left_out.insert(left_out.end(), compiled->left_out.begin(), compiled->left_out.end());
       for (const std::string& part : left_out)
-        generation.warnings.add(param, concat("the schema is held without this: ", part));
+        generation.warnings.add(param, concat("not enforced in the schema: ", part));
       for (Request& request : generation.requests)
         request.constraint = both_constraints(compiled->factory, std::move(request.constraint));
       co_return ok_status();
@@ -266,7 +266,7 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
       response.body = std::move(piece);
       co_return co_await send(std::move(response));
     }
-    // The client learns that its call is accepted before anything is computed, and then that it goes on.
+    // Events that the call is accepted and in progress are sent before anything is computed.
     const bool waits = call->streaming() && piece.empty() && !more && !last;
     if (waits && form == AnswerForm::sse && (!head_sent || beat.is_due())) call->ping(piece);
     if (!piece.empty() || last || (waits && !head_sent)) {
@@ -305,7 +305,7 @@ asio::awaitable<bool> Connection::build_piece(std::shared_ptr<Generation> call, 
   std::function<void()> work = [built, call] { built->more = call->answer().take(built->text, kPieceBytes); };
   const Status done = co_await run_job(Cost::text, kPieceBytes, std::move(work));
   if (gone()) co_return false;
-  // A full pool is no reason to break off an answer.
+  // If the pool is full, the piece is written here rather than breaking off the answer.
   if (!done.ok()) built->more = call->answer().take(built->text, kPieceBytes);
   piece = std::move(built->text);
   co_return built->more;

@@ -36,7 +36,8 @@ HttpMetrics::HttpMetrics(MetricsRegistry& registry)
       max_fds_(registry.gauge("process_max_fds", "Maximum number of open file descriptors.")),
       start_time_(registry.gauge("process_start_time_seconds",
                                  "Start time of the process since unix epoch in seconds.")),
-      log_dropped_(registry.counter("pagoda:log_lines_dropped", "Log lines lost because nobody read them.")),
+      log_dropped_(registry.counter("pagoda:log_lines_dropped",
+                                    "Number of log lines dropped because the log was not read.")),
       cpu_(registry.counter("process_cpu_seconds", "Total user and system CPU time spent in seconds.")) {
   start_time_.set(unix_now());
 }

@@ -48,7 +48,7 @@ HttpResponse model_info(const ApiCall&, ServerContext& server) {
   return answer(std::move(out));
 }
 
-// There are no slots here: each call that is being answered is shown as one, and one more is free.
+// llama.cpp's slots, emulated: each running call is shown as a busy slot, plus one idle slot.
 HttpResponse slots(const ApiCall&, ServerContext& server) {
   constexpr std::int64_t kMaxShown = 1024;
   const std::int64_t busy = std::min(server.num_generating.load(), kMaxShown);
@@ -156,9 +156,9 @@ HttpResponse docs(const ApiCall&, ServerContext& server) {
 }
 
 HttpResponse slot_action(const ApiCall&, ServerContext&) {
-  return error_response(
-      unimplemented("There are no slots to save, restore or erase: the prefix cache keeps what every request "
-                    "has computed, also on disk (--kv-disk); DELETE /admin/sessions/ID erases a session's."));
+  return error_response(unimplemented(
+      "Slots cannot be saved, restored or erased: the prefix cache keeps the K/V of all requests, "
+      "also on disk (--kv-disk); DELETE /admin/sessions/ID erases those of a session."));
 }
 
 constexpr Route kRoutes[] = {

@@ -55,8 +55,8 @@ Result<std::shared_ptr<LiveReader>> LiveDesk::subscribe(LivePace pace, std::func
   std::lock_guard lock(mutex_);
   std::erase_if(readers_, [](const auto& known) { return known.expired(); });
   if (readers_.size() >= max_readers_)
-    return resource_exhausted(concat("The engine is being watched by ", readers_.size(),
-                                     " readers already; close one of them."))
+    return resource_exhausted(
+               concat("The live view already has ", readers_.size(), " readers; close one of them."))
         .with_reason("live_readers");
   readers_.push_back(reader);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });

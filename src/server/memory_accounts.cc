@@ -81,8 +81,7 @@ Result<MemoryReservation> MemoryAccounts::text(std::string_view body) {
   if (const std::int64_t limit = limit_of(texts_); bytes > limit)
     return invalid_argument(concat("Parsing this body could take ", bytes, " bytes of memory, and there are ",
                                    limit, " for it. Send less in one request."));
-  return resource_exhausted(
-             "Requests that are being parsed use all the memory for it; please try again later.")
+  return resource_exhausted("All memory for parsing requests is in use; please try again later.")
       .with_reason("text_memory_full");
 }
 

@@ -41,7 +41,7 @@ TEST(ServerLifetime, OneDeadEngineOfTwoTurnsHealthRedAndTheOtherServes) {
   engines[0].is_healthy = false;
   const TestResponse red = client.get("/health");
   EXPECT_EQ(red.status, 503);
-  EXPECT_NE(red.body.find("Engine 0 of 2 has stopped; the others go on. It says: its GPU is lost"),
+  EXPECT_NE(red.body.find("Engine 0 of 2 has stopped; the others continue. It says: its GPU is lost"),
             std::string::npos)
       << red.body;
   EXPECT_EQ(client.get("/ping").status, 200);

@@ -173,7 +173,7 @@ Status validate(const CostModel& model) {
   PAGODA_RETURN_IF_ERROR(not_negative("map_page_s", model.map_page_s));
   PAGODA_RETURN_IF_ERROR(not_negative("unmap_page_s", model.unmap_page_s));
   if (model.map_page_bytes == 0 && model.map_call_s + model.map_page_s + model.unmap_page_s > 0)
-    return bad("map_page_bytes", "must be above 0 where mapping costs something");
+    return bad("map_page_bytes", "must be above 0 if mapping has a cost");
   PAGODA_RETURN_IF_ERROR(not_negative("step_overhead_s", model.step_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("request_overhead_s", model.request_overhead_s));
   PAGODA_RETURN_IF_ERROR(not_negative("outside_s", model.outside_s));
@@ -225,8 +225,8 @@ std::string cost_model_warning(const CostModel& model) {
   }
   if (model.linear_points.empty() && model.sequence_overhead_s == 0) {
     return concat(
-        "the cost model is a roofline of data sheets, and the answer a bound: what a program spends ",
-        "beside computing and reading is not in it, and real machines hold less");
+        "the cost model is a roofline from data sheets, and the answer an upper bound: it ignores time ",
+        "other than computing and reading, and real machines sustain less");
   }
   return {};
 }

@@ -155,7 +155,7 @@ Status read_field(std::string_view key, const boost::json::value& value, CostMod
     return ok_status();
   }
   if (key == "comment") return ok_status();
-  return bad(key, "is no field of a cost model");
+  return bad(key, "is not a field of a cost model");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST(CostModel, ThePapersStepsTakeWhatFigure13Says) {
 }
 
 TEST(CostModel, BoundsAndPoorFitsAreSaid) {
-  EXPECT_NE(cost_model_warning(*named_cost_model("a100-40gb/opt-13b/tp1")).find("a bound"),
+  EXPECT_NE(cost_model_warning(*named_cost_model("a100-40gb/opt-13b/tp1")).find("an upper bound"),
             std::string::npos);
   EXPECT_EQ(cost_model_warning(*named_cost_model("paper/opt-13b")), "");
   CostModel fitted = plain_cost_model();

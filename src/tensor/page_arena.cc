@@ -63,8 +63,8 @@ Result<PageArena> PageArena::create(const PageArenaShape& shape) {
   if (shape.page_bytes > kMaxBytes / shape.num_tensors || shape.num_blocks > kMaxBytes / unit ||
       shape.num_pages > kMaxBytes / unit) {
     return resource_exhausted(concat(shape.num_blocks, " virtual blocks of ", unit,
-                                     " bytes are more address space than there is: fewer slots or a shorter "
-                                     "context need less"));
+                                     " bytes are more address space than available: use fewer slots or a "
+                                     "shorter context"));
   }
   PageArena arena;
   arena.shape_ = shape;

@@ -140,10 +140,9 @@ Result<const TokenClass*> find_class(const json::object& config, std::string_vie
       if (model.ends_with('*') ? model_type.starts_with(model.substr(0, model.size() - 1))
                                : !model.empty() && model == model_type)
         return &each;
-  log_warning(
-      "tokenizer",
-      "there is no tokenizer.json and tokenizer_config.json names no tokenizer_class, so that text is cut by "
-      "GPT-2's rule: if the model was trained with another one, its answers are worse");
+  log_warning("tokenizer",
+              "there is no tokenizer.json and tokenizer_config.json names no tokenizer_class, so GPT-2's "
+              "pre-tokenizer is used: if the model was trained with another one, its answers are worse");
   return &kClasses[0];
 }
 

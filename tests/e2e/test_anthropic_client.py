@@ -85,7 +85,7 @@ def test_errors_are_the_clients_own(claude):
     with pytest.raises(anthropic.NotFoundError) as error:
         claude.messages.create(messages=MESSAGES, model="claude-opus-4", max_tokens=1)
     assert error.value.body["error"]["type"] == "not_found_error"
-    with pytest.raises(anthropic.BadRequestError, match="takes text only"):
+    with pytest.raises(anthropic.BadRequestError, match="supports text only"):
         claude.messages.create(
             messages=[
                 {

@@ -497,7 +497,7 @@ def test_a_budget_of_thinking_refuses_nothing(server):
 
 
 PIXEL = "data:image/png;base64,AA=="
-NOTE = "[image left out: this model takes text only]"
+NOTE = "[image left out: this model supports text only]"
 IMAGES = {
     "/v1/chat/completions": {"type": "image_url", "image_url": {"url": PIXEL}},
     "/v1/responses": {"type": "input_image", "image_url": PIXEL},
@@ -535,6 +535,6 @@ def test_an_agent_goes_on_after_a_tool_gave_an_image(server, path):
         return answer, sum(usage.get(name, 0) for name in names)
 
     answer, tokens = ask(IMAGES[path])
-    assert "this model takes text only" in answer.headers["warning"]
+    assert "this model supports text only" in answer.headers["warning"]
     plain, expected = ask(None)
     assert tokens == expected and "warning" not in plain.headers

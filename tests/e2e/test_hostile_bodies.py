@@ -299,7 +299,7 @@ def check(server, path, good, plain):
             answer.status_code == 200
             or "no grammars" in answer.text
             or "is not available with" in answer.text
-            or "cannot be held" in answer.text
+            or "does not support" in answer.text
         ), answer.text
         before, done, there, waits, wrong = resident_mib(server.process), threading.Event(), threading.Event(), [], []
 

@@ -93,7 +93,7 @@ def test_a_poor_fit_and_a_roofline_are_told(tmp_path):
     assert done.returncode == 0, done.stderr
     model = json.loads(done.stdout)
     ask = ["plan", "--workload", "uniform:input=20,output=10", "--max-num-seqs", "4", "--seeds", "4"]
-    assert "a bound" in run(*ask, "--cost-model", "a100-40gb/opt-125m/tp1").stderr
+    assert "an upper bound" in run(*ask, "--cost-model", "a100-40gb/opt-125m/tp1").stderr
     poor = tmp_path / "poor.json"
     poor.write_text(json.dumps({**model, "linear_points": [[1, 0.01], [512, 0.1]], "fit_error": 0.31}))
     assert "off by 31 %" in run(*ask, "--cost-model", poor).stderr

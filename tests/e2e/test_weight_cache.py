@@ -171,7 +171,7 @@ def test_a_full_disk(cache, tmp_path):
         answer(server)
         wait_for(lambda: server.metric("weight_cache_write_failures") == 1, "failure")
         (line,) = [line for line in server.log if "packed weights are not kept on disk: " in line]
-        assert "has no room for" in line
+        assert "has no space for" in line
         answer(server)
 
 

@@ -150,7 +150,7 @@ class MessageReader {
     ToolArguments arguments = read_call_arguments(block, "input", keys_left_);
     if (!block.ok()) return;
     turn.tool_calls.push_back(ToolCall::of(id, *name, std::move(arguments)));
-    if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' too many times");
+    if (turn.tool_calls.size() > kMaxTools) block.fail("type", "is 'tool_use' in too many blocks");
   }
 
   void end_turn(ChatMessage& turn) {

@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 constexpr std::size_t kMaxBiases = 1024;
-constexpr std::string_view kTextOnly = "this model takes text only";
+constexpr std::string_view kTextOnly = "this model supports text only";
 constexpr std::string_view kNotBuilt = "this server does not implement it";
 
 // A text, a list of token ids and texts, or an object with a text beside what is seen.

@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kTextOnly = "this model takes text only";
+constexpr std::string_view kTextOnly = "this model supports text only";
 
 void read_options(FieldReader& fields, ChatCall& call) {
   const json::object* options = fields.object("options");

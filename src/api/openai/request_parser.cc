@@ -219,8 +219,7 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
 
 std::optional<std::int64_t> read_max_tokens(FieldReader& fields, std::string_view name, bool may_be_none) {
   const std::optional<std::int64_t> count = fields.integer(name, kUnbounded, 1 << 30);
-  if (count == 0 && !may_be_none)
-    fields.fail(name, "must be at least 1, or -1 for as many as there is room for");
+  if (count == 0 && !may_be_none) fields.fail(name, "must be at least 1, or -1 for as many as fit");
   return count;
 }
 
@@ -294,7 +293,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     request.sampling.max_tokens = std::max(*budget, 1);
     if (request.sampling.min_tokens > request.sampling.max_tokens && fields.ok())
       fields.fail("min_tokens", concat("must not be above the ", request.sampling.max_tokens,
-                                       " tokens that there may be at most; see 'max_tokens'"));
+                                       " tokens that the answer may have; see 'max_tokens'"));
     if (!fields.ok()) return fields.status();
     request.prompt_token_ids = prompt.token_ids;
     call.requests.push_back(request);

@@ -217,7 +217,7 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
   core.add_observer(*replica.first_answer);
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
-      log_warning("start", "--kv-events-config has no effect without prefix caching: there are no events");
+      log_warning("start", "--kv-events-config has no effect without prefix caching");
     const auto rank = static_cast<std::int32_t>(number);
     auto publisher =
         KvEventPublisher::create(config_of_rank(flags.kv_events, rank), plan.engine.block_size, tier_media,

@@ -35,7 +35,7 @@ Result<std::string> default_model() {
   const std::string path = default_model_path();
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return path;
-  return not_found(concat("no MODEL is given and the default model is not at ", path,
+  return not_found(concat("no MODEL was specified and the default model is not at ", path,
                           ": name a folder, a .gguf file or ORG/NAME, or run script/model to download it"));
 }
 

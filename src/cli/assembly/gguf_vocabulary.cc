@@ -93,7 +93,7 @@ Status read_tokens(const json::object& file, const json::object& model, std::siz
     return ok_status();
   };
   const json::value* vocab = model.if_contains("vocab");
-  if (vocab == nullptr || !vocab->is_object()) return wrong("'model.vocab' is no object");
+  if (vocab == nullptr || !vocab->is_object()) return wrong("'model.vocab' is not an object");
   for (const auto& [token, id] : vocab->get_object()) {
     if (!id.is_int64()) return wrong("'model.vocab' has an id that is not a number");
     const bool byte =
@@ -159,7 +159,7 @@ Status read_merges(const json::object& model, Read& out) {
 Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
   PAGODA_ASSIGN_OR_RETURN(const json::object file, parse_json_object(text, "tokenizer.json"));
   const json::value* model = file.if_contains("model");
-  if (model == nullptr || !model->is_object()) return wrong("'model' is no object");
+  if (model == nullptr || !model->is_object()) return wrong("'model' is not an object");
   const json::object& object = model->get_object();
   const std::string_view type = text_of(object, "type");
   if (type != "BPE" && !(type.empty() && object.contains("merges")))

@@ -67,8 +67,7 @@ std::string nearest_short_name(const std::string& name) {
 
 Result<Pulled> pull_with_progress(const PullName& name, const std::string& given_token) {
   if (offline())
-    return unavailable(
-        "HF_HUB_OFFLINE is set, so that nothing is downloaded: unset it, or give a local path");
+    return unavailable("HF_HUB_OFFLINE is set, so nothing is downloaded: unset it, or specify a local path");
   std::unique_ptr<ProgressBar> bar;
   std::string shown;
   PullSettings settings;

@@ -26,9 +26,10 @@ void warn_about_model(const LoadedModel& model) {
     log_warning("start", concat("architecture ", info.architecture, " does not use ", unused.unknown,
                                 " of the model's files"));
   if (model.source->format() == ModelFormat::hugging_face && info.decoder.tied_head && !runner.head_is_tied())
-    log_warning("start",
-                "config.json ties the head to the embedding, but the files hold two that differ; both are "
-                "used, as by transformers");
+    log_warning(
+        "start",
+        "config.json ties the output head to the embedding, but the files have two different tensors; "
+        "both are used, as in transformers");
   for (const std::string& unknown : {describe_unknown_options(info), describe_unknown_ends(info)})
     if (!unknown.empty()) log_warning("start", unknown);
 }

@@ -90,11 +90,11 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
       return invalid_argument(concat("--kv-cache-memory-bytes ", bytes, " is too small: ", block));
     if (uses_device(flags))
       return invalid_argument(concat("not enough memory for the KV cache: the device has ", mib(room),
-                                     " left beside the weights and a step's memory, and ", block,
+                                     " left after the weights and a step's memory, and ", block,
                                      "; use a smaller model, a lower --max-num-seqs or more devices"));
     return invalid_argument(
         concat("not enough memory for the KV cache: of ", mib(available), " available ", mib(room),
-               " are left beside the weights and the server's own needs, and ", block,
+               " are left after the weights and the server's own memory, and ", block,
                "; use a smaller model or free memory (also ulimit -v and cgroup limits)"));
   }
   const std::int64_t capacity = tokens_in(groups, plan.num_blocks, !flags.enable_chunked_prefill);
@@ -179,15 +179,14 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
   row("KV cache", memory.kv_bytes,
       concat(memory.any_length ? std::string("windows and states")
                                : concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes"),
-             " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype,
-             "); resident as it is used"));
-  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident as it is used");
+             " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype, "); resident when used"));
+  if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident when used");
   if (memory.offload_bytes > 0)
-    row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident as it is used");
+    row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident when used");
   row("activations", memory.activation_bytes, "one step");
-  row("logits and sampling", memory.buffer_bytes, "one step; resident as it is used");
+  row("logits and sampling", memory.buffer_bytes, "one step; resident when used");
   if (memory.graph_bytes > 0)
-    row("graphs", memory.graph_bytes, "of decode steps, set aside (--enforce-eager: none)");
+    row("graphs", memory.graph_bytes, "of decode steps, reserved (--enforce-eager: none)");
   if (memory.any_length)
     log_info("memory", concat("KV cache size: ", fixed(memory.concurrency, 0), " sequences of any length"));
   else

@@ -104,7 +104,7 @@ Status check_quantization(std::string_view quantization, const ModelSource& sour
     return quantization == "gguf" && source.gguf() != nullptr
                ? ok_status()
                : refused(source.gguf() != nullptr ? "is a GGUF file, whose tensors have types of their own"
-                                                  : "is no GGUF file");
+                                                  : "is not a GGUF file");
   const auto value = std::ranges::find(kQuantizations, quantization, &QuantizationValue::name);
   if (value == std::end(kQuantizations) || is_quantized_by(value->method, source) ||
       is_quantized_by(value->other, source))

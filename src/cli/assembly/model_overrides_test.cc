@@ -152,7 +152,7 @@ TEST(ModelOverrides, QuantizationIsTheModelsOwn) {
             "so; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama", "bitsandbytes"),
             "has F32 weights, used as they are stored; leave the flag out");
-  EXPECT_EQ(answer("tiny_models/llama", "gguf"), "is no GGUF file; leave the flag out");
+  EXPECT_EQ(answer("tiny_models/llama", "gguf"), "is not a GGUF file; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "fp8"),
             "is a GGUF file, whose tensors have types of their own; leave the flag out");
   EXPECT_EQ(answer("tiny_models/llama_gguf_f16", "gguf"), "");

@@ -94,7 +94,7 @@ class BatchRun {
     if (object == nullptr) {
       if (!progress_.answered(number_))
         write_failure(line, "invalid_json",
-                      concat("line ", number_, " is no JSON object",
+                      concat("line ", number_, " is not a JSON object",
                              value ? std::string() : concat(": ", value.error().message())));
       return true;
     }
@@ -148,8 +148,8 @@ class BatchRun {
     std::optional<MemoryReservation> held;
     while (!(held = memory_.try_reserve(account_, bytes))) {
       if (running_.empty())
-        return write_error(line,
-                           invalid_argument("The answer could take more memory than there is for answers."));
+        return write_error(
+            line, invalid_argument("The answer could need more memory than is available for answers."));
       for (const std::int64_t number : bell_.wait()) look_at(number);
       if (!status_.ok() || !engine_.client().healthy()) return;
     }

@@ -140,7 +140,7 @@ Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool ha
       return ok_status();
     }
   }
-  std::fputs("The server takes no token ids: prompts are words, about one token each.\n", stderr);
+  std::fputs("The server does not accept token ids: prompts are words, about one token each.\n", stderr);
   body.made_up = BodyOptions::MadeUp::words;
   return ok_status();
 }

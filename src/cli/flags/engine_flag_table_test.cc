@@ -344,7 +344,7 @@ TEST(EngineFlags, RopeScalingMayBeAnObject) {
            {R"({"short_factor":2})", "'short_factor' is not known here; see --hf-overrides"},
            {R"({"original_max_position_embeddings":0.5})",
             "'original_max_position_embeddings' must be a whole number"},
-           {"{", "'{' is no JSON object"},
+           {"{", "'{' is not a JSON object"},
            {"dynamic", "'dynamic' is not one of none, linear, yarn"}})
     EXPECT_EQ(parse({"--rope-scaling", value}).error, "--rope-scaling: " + why);
 }

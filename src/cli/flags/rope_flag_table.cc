@@ -15,7 +15,7 @@ namespace {
 Status store_scaling(const std::string& text, RopeFlags& rope) {
   boost::system::error_code error;
   const boost::json::value parsed = boost::json::parse(text, error);
-  if (error || !parsed.is_object()) return invalid_argument(concat("'", text, "' is no JSON object"));
+  if (error || !parsed.is_object()) return invalid_argument(concat("'", text, "' is not a JSON object"));
   struct Field {
     std::string_view name;
     double* value;

@@ -39,11 +39,11 @@ Result<PlanQuestion> question_of(const PlanArgs& args, const CostModel& cost) {
 std::string warning_of(const PlanArgs& args, const CostModel& cost, const PlanAnswer& answer) {
   std::string out = cost_model_warning(cost);
   if (!answer.narrow)
-    out += concat(out.empty() ? "" : "; ", "the longest runs, of ", answer.num_requests,
-                  " requests, still scatter: the interval is wide");
+    out += concat(out.empty() ? "" : "; ", "the longest runs, with ", answer.num_requests,
+                  " requests, still vary: the interval is wide");
   if (args.rate && answer.least_replicas < answer.most_replicas)
-    out +=
-        concat(out.empty() ? "" : "; ", answer.least_replicas, " replicas are on the edge: some draws hold");
+    out += concat(out.empty() ? "" : "; ", answer.least_replicas,
+                  " replicas are borderline: only some draws meet the limits");
   return out;
 }
 
@@ -68,7 +68,7 @@ std::string answer_json(const PlanArgs& args, const CostModel& cost, const PlanA
 
 void print_answer(const PlanArgs& args, const CostModel& cost, const PlanAnswer& answer) {
   std::printf("%d x %s: %s %.3f req/s of %s\n", answer.replicas, cost.name.c_str(),
-              args.rate ? "the fewest that hold" : "at most", answer.rate, args.workload.c_str());
+              args.rate ? "the fewest that meet the limits" : "at most", answer.rate, args.workload.c_str());
   const std::string interval =
       args.rate ? concat(answer.least_replicas, " to ", answer.most_replicas)
                 : concat(fixed(answer.least_rate, 3), " to ", fixed(answer.most_rate, 3), " req/s");

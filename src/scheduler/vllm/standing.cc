@@ -33,8 +33,8 @@ Standing of_swapped(const SequenceGroup& group, const SchedulerRecords& records)
   out.blocks_needed = back.blocks + back.growth + records.watermark_blocks;
   out.code = out.position > 0 ? StandingCode::swapped_turn : StandingCode::swapped_blocks;
   out.reason = out.position > 0
-                   ? concat("It was preempted and swapped out; ", out.position, " others come back first.")
-                   : concat("It was preempted and swapped out; coming back takes ", out.blocks_needed,
+                   ? concat("It was preempted and swapped out; ", out.position, " others resume first.")
+                   : concat("It was preempted and swapped out; resuming needs ", out.blocks_needed,
                             " KV blocks and ", records.kv.num_available_blocks(), " are free.");
   return out;
 }
@@ -64,13 +64,13 @@ Standing of_waiting(const SequenceGroup& group, const SchedulerRecords& records)
   const char* const start = group.num_preemptions > 0 ? "It was preempted and waits" : "It waits";
   if (num_swapped > 0) {
     out.code = StandingCode::swapped_first;
-    out.reason = concat(start, ": ", num_swapped, " swapped-out request(s) come back before anyone else.");
+    out.reason = concat(start, ": ", num_swapped, " swapped-out request(s) resume first.");
   } else if (records.queues.any_parked()) {
     out.code = StandingCode::gang_first;
-    out.reason = concat(start, ": a request that was preempted brings its sequences back first.");
+    out.reason = concat(start, ": a preempted request resumes its sequences first.");
   } else if (out.position > 0) {
     out.code = StandingCode::before;
-    out.reason = concat(start, ": ", out.position, " request(s) are before it, and nobody is skipped.");
+    out.reason = concat(start, ": ", out.position, " request(s) are ahead of it, and none is skipped.");
   } else if (num_seqs + group.num_reserved() > records.config.max_num_seqs) {
     out.code = StandingCode::sequences;
     out.reason = concat(start, ": it runs up to ", group.num_reserved(), " sequence(s), and ", num_seqs,

@@ -76,8 +76,8 @@ Result<std::unique_ptr<Listener>> Listener::local(asio::io_context& io, const st
   std::memcpy(address.sun_path, path.c_str(), path.size());
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) {
-    if (!S_ISSOCK(there.st_mode)) return problem(path, "there is a file that is no socket");
-    if (answers(address)) return problem(path, "another server has it");
+    if (!S_ISSOCK(there.st_mode)) return problem(path, "a file that is not a socket is in the way");
+    if (answers(address)) return problem(path, "another server listens on it");
     ::unlink(path.c_str());
   }
   std::unique_ptr<Listener> made(new Listener(io, path));

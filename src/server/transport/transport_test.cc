@@ -295,7 +295,7 @@ TEST(UnixSockets, TheOperatorsOwnIsAnAdministratorWithoutAKey) {
     EXPECT_EQ(client.get("/admin/usage", "Authorization: Bearer one\r\n").status, 403);
     ServerConfig second = config;
     second.port = 0;
-    EXPECT_NE(Server::check(second).message().find("another server has it"), std::string::npos);
+    EXPECT_NE(Server::check(second).message().find("another server listens on it"), std::string::npos);
     EXPECT_EQ(LocalClient(config.admin_socket).get("/health"), 200);  // which the check left alone
   }
   EXPECT_FALSE(std::filesystem::exists(config.admin_socket));
@@ -318,7 +318,7 @@ TEST(UnixSockets, InsteadOfThePort) {
   }
   EXPECT_FALSE(std::filesystem::exists(config.uds));
   std::ofstream(config.uds) << "a file";
-  EXPECT_NE(Server::check(config).message().find("no socket"), std::string::npos);
+  EXPECT_NE(Server::check(config).message().find("not a socket"), std::string::npos);
   std::filesystem::remove(config.uds);
   config.uds = std::string(200, 'x');
   EXPECT_FALSE(Server::check(config).ok());
