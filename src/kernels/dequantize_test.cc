@@ -50,21 +50,23 @@ TEST(Dequantize, AgreesWithGguf) {
   }
 }
 
-// Blocks that are of no file: scale * (code - zero) and scale * code, to the last bit.
+// Blocks that are of no file: scale * code + minimum and scale * code, to the last bit.
 TEST(Dequantize, QuantisedFoldersBlocks) {
-  for (const DType dtype : {DType::int4, DType::int8}) {
+  for (const DType dtype : {DType::int4, DType::int8, DType::int8m}) {
     const std::vector<std::byte> block = random_weights(7, dtype, 32);
     std::vector<float> actual(32);
     dequantize(dtype, block.data(), 32, actual.data());
-    float scale = 0, zero = 0;
+    float scale = 0, minimum = 0;
     std::memcpy(&scale, block.data(), 4);
-    if (dtype == DType::int4) std::memcpy(&zero, block.data() + 4, 4);
+    if (dtype != DType::int8) std::memcpy(&minimum, block.data() + 4, 4);
+    const std::size_t header = dtype == DType::int8 ? 4 : 8;
     for (std::size_t i = 0; i < 32; ++i) {
-      const auto byte = std::to_integer<std::uint8_t>(block[dtype == DType::int4 ? 8 + i % 16 : 4 + i]);
-      const float code = dtype == DType::int8 ? static_cast<std::int8_t>(byte)
-                         : i < 16             ? byte & 15
-                                              : byte >> 4;
-      EXPECT_EQ(actual[i], scale * (code - zero)) << i;
+      const auto byte = std::to_integer<std::uint8_t>(block[header + (dtype == DType::int4 ? i % 16 : i)]);
+      const float code = dtype == DType::int8    ? static_cast<std::int8_t>(byte)
+                         : dtype == DType::int8m ? byte
+                         : i < 16                ? byte & 15
+                                                 : byte >> 4;
+      EXPECT_EQ(actual[i], scale * code + minimum) << i;
     }
   }
 }

@@ -39,7 +39,7 @@ struct Table {
       : bytes(random_weights(seed, dtype, n * k)), view{dtype, {n, k}, bytes.data()} {}
 };
 
-// Each four blocks get the first one's scale and zero point.
+// Each four blocks get the first one's scale and minimum.
 void make_groups_of_128(Table& table) {
   const auto block = static_cast<std::size_t>(dtype_info(DType::int4).block_bytes);
   for (std::size_t at = 0; at < table.bytes.size(); at += block)
@@ -135,7 +135,7 @@ TEST(PackedRows, AreEstimatedAsTheyAre) {
   }
 }
 
-// A scale and a zero point for 128 inputs once, or with each 32 of them: the same bits come out.
+// A scale and a minimum for 128 inputs once, or with each 32 of them: the same bits come out.
 TEST(PackedRows, GroupsOf128AreKeptOnce) {
   constexpr std::int64_t kN = 40, kK = 512;
   for (const CpuLevel level : levels_here()) {
@@ -145,7 +145,7 @@ TEST(PackedRows, GroupsOf128AreKeptOnce) {
     Table other(1, DType::int4, kN, kK);
     other.bytes = grouped.bytes;
     other.bytes.resize(other.bytes.size() + static_cast<std::size_t>(dtype_bytes(DType::int4, kK)));
-    // One more row, whose zero points differ within a group.
+    // One more row, whose minima differ within a group.
     const Table last(7, DType::int4, 1, kK);
     std::ranges::copy(last.bytes, other.bytes.end() - std::ssize(last.bytes));
     other.view = {DType::int4, {kN + 1, kK}, other.bytes.data()};

@@ -121,10 +121,11 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
   for (std::size_t at = 0; at < bytes.size(); at += block) {
     const auto d = static_cast<float>(random_uniform(seed, 1, at) * 0.02 / (super ? 16 : 1));
     const auto m = static_cast<float>((random_uniform(seed, 2, at) - 0.5) * 0.1 / (super ? 16 : 1));
-    if (dtype == DType::int4 || dtype == DType::int8) {
-      const float step = d / 4, zero = static_cast<float>(random_bits(seed, 3, at) % 16);
+    if (dtype == DType::int4 || dtype == DType::int8 || dtype == DType::int8m) {
+      const float step = d / 4, zero = static_cast<float>(random_bits(seed, 3, at) % 16),
+                  minimum = -step * zero;
       std::memcpy(bytes.data() + at, &step, 4);
-      if (dtype == DType::int4) std::memcpy(bytes.data() + at + 4, &zero, 4);
+      if (dtype != DType::int8) std::memcpy(bytes.data() + at + 4, &minimum, 4);
       continue;
     }
     if (dtype == DType::fp8 || dtype == DType::nf4 || dtype == DType::nvfp4_scaled) {

@@ -1,56 +1,16 @@
 #include "loader/quantization.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/ascii.h"
 #include "base/strings.h"
-#include "loader/hyperparameters.h"
 #include "loader/printable.h"
+#include "loader/quantization_fields.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-
-constexpr std::int64_t kMaxGroup = 1 << 20;
-
-// The fields of a quantization_config, or of an object inside.
-class Fields : public Hyperparameters {
- public:
-  Fields(const json::object& object, Status& status)
-      : Hyperparameters(object, status, "'quantization_config.") {}
-
-  // The first of these that is given, or else the first.
-  std::string_view given(std::initializer_list<std::string_view> names) const {
-    const auto is_given = [&](std::string_view name) { return find(name) != nullptr; };
-    const auto* const name = std::ranges::find_if(names, is_given);
-    return name != names.end() ? *name : *names.begin();
-  }
-  std::int64_t size(std::string_view name, std::int64_t otherwise) const {  // -1: of a whole row
-    const json::value* value = find(name);
-    if (value == nullptr) return otherwise;
-    if (value->is_int64() && value->get_int64() >= -1 && value->get_int64() <= kMaxGroup)
-      return value->get_int64();
-    fail(name, "a size");
-    return otherwise;
-  }
-  float positive(std::string_view name) const {  // 0 where it is not given
-    if (find(name) == nullptr) return 0;
-    const auto number = find(name)->is_number() ? static_cast<float>(find(name)->to_number<double>()) : 0.0f;
-    if (number > 0 && std::isfinite(number)) return number;
-    fail(name, "a positive number");
-    return 0;
-  }
-  std::string word(std::string_view name, std::string_view otherwise) const {
-    return lowered(string(name, otherwise));
-  }
-};
-
-// A method that is supported, in a form that is not.
-Status refuse(QuantizationMethod method, std::string_view what) {
-  return unsupported_quantization(concat(quantization_name(method), " ", what));
-}
 
 // A size of groups as they are written: -1 means a whole row.
 void set_group(WeightScheme& scheme, std::int64_t group, const Fields& fields) {
@@ -74,9 +34,10 @@ Status read_awq(const Fields& fields, Quantization& out) {
 
 Status read_gptq_scheme(const Fields& fields, const WeightScheme& otherwise, Quantization& out) {
   WeightScheme scheme = otherwise;
-  const std::int64_t bits = fields.size("bits", otherwise.number == QuantizedNumber::int8 ? 8 : 4);
-  if (bits != 4 && bits != 8) return refuse(out.method, concat("in ", bits, " bits"));
-  scheme.number = bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4;
+  const std::int64_t bits = fields.size("bits", bits_of(otherwise.number));
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    return refuse(out.method, concat("in ", bits, " bits"));
+  scheme.number = *integer_of(bits);
   if (fields.find("group_size") != nullptr) {
     scheme.group_size = 0;
     set_group(scheme, fields.size("group_size", 128), fields);
@@ -124,8 +85,9 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
     return unsupported_quantization(concat("AutoRound in the '", printable(packing, 40), "' layout"));
   const auto check_bits = [](const Fields& of) {
     const std::int64_t bits = of.size("bits", 4);
-    return bits == 4 || bits >= 8 ? ok_status()
-                                  : unsupported_quantization(concat("AutoRound in ", bits, " bits"));
+    return (bits >= 2 && bits <= 4) || bits >= 8
+               ? ok_status()
+               : unsupported_quantization(concat("AutoRound in ", bits, " bits"));
   };
   PAGODA_RETURN_IF_ERROR(check_bits(fields));
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
@@ -383,6 +345,7 @@ constexpr Method kMethods[] = {
     {"fbgemm_fp8", QuantizationMethod::fp8, read_fp8},
     {"gptq", QuantizationMethod::gptq, read_gptq},
     {"intel/auto-round", QuantizationMethod::gptq, read_auto_round},
+    {"mlx", QuantizationMethod::mlx, read_mlx},
     {"modelopt", QuantizationMethod::modelopt, read_modelopt},
     {"mxfp4", QuantizationMethod::mxfp4, read_mxfp4},
 };

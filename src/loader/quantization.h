@@ -5,11 +5,12 @@
 // the weights are, and how scales are shared; which tensors are quantised, the file's tensors say themselves
 // (quantized_tensors.h), so that lists of ignored modules need no names of families. Anything that is not
 // understood is refused by the method's name. Source: transformers 5.24 utils/quantization_config.py,
-// compressed-tensors 0.20, vLLM's documentation.
+// compressed-tensors 0.20, vLLM's documentation, mlx-lm 0.31.
 #include <array>
 #include <boost/json.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,15 +29,21 @@ enum class QuantizationMethod : std::uint8_t {
   compressed_tensors,
   fp8,
   gptq,
+  mlx,
   modelopt,
   mxfp4,
 };
 
 // The numbers that weights are stored as.
 enum class QuantizedNumber : std::uint8_t {
+  int2,
+  int3,
   int4,
+  int5,
+  int6,
   int8,
   e4m3,   // 8-bit floats without infinities
+  mxfp8,  // e4m3 with a power of two for 32 of them
   mxfp4,  // e2m1 with a power of two for 32 of them
   nvfp4,  // e2m1 with an e4m3 scale for 16 of them, and one float for the tensor
   nf4,    // bitsandbytes' tables of 16 values
@@ -63,6 +70,8 @@ struct Quantization {
   std::vector<WeightScheme> schemes = {};
   bool zeros_less_one = false;  // GPTQ stores zero points less one, but not in its second format
   bool inverse_scales = false;  // BitNet stores what weights are divided by, but not in its second format
+  // MLX: modules that have another scheme than the first, by their names in the folder, and which.
+  std::map<std::string, std::size_t, std::less<>> modules = {};
 
   // Whether some module's weights are these; any may be where tensors alone say how they are stored.
   bool says(QuantizedNumber number) const;
@@ -70,6 +79,10 @@ struct Quantization {
   // "AWQ (int4, groups of 128, zero points)"; empty: not quantised.
   std::string text() const;
 };
+
+// Integers of so many bits, where there are such; and their bits.
+std::optional<QuantizedNumber> integer_of(std::int64_t bits);
+std::int32_t bits_of(QuantizedNumber integer);
 
 // The name people know the method by.
 std::string_view quantization_name(QuantizationMethod method);

@@ -22,6 +22,9 @@ const json::object* quantization_object(const json::object& config) {
   const json::object* const part = language_part(config);
   for (const json::object* each : {&config, part}) {
     if (each == nullptr) continue;
+    // MLX's own, beside which that of the model it was made of may still stand.
+    const json::object* const mlx = object_at(*each, "quantization");
+    if (mlx != nullptr && quantization_method(*mlx) == "mlx") return mlx;
     for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
       const json::object* const how = object_at(*each, name);
       if (how == nullptr) continue;
@@ -46,7 +49,7 @@ std::string quantization_method(const json::object& how) {
   if (has({"load_in_4bit", "load_in_8bit"})) return "bitsandbytes";
   if (has({"w_bit", "q_group_size", "zero_point"})) return "awq";
   if (has({"desc_act", "damp_percent", "true_sequential"})) return "gptq";
-  return has({"group_size"}) && has({"bits"}) ? "mlx" : "an unnamed method";
+  return has({"group_size", "mode"}) && has({"bits"}) ? "mlx" : "an unnamed method";
 }
 
 Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file) {

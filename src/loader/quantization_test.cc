@@ -108,6 +108,28 @@ TEST(Quantization, OfGptqHasOverrides) {
   EXPECT_FALSE(read(R"({"quant_method":"gptq","checkpoint_format":"gptq_v2"})")->zeros_less_one);
 }
 
+TEST(Quantization, OfMlxHasModules) {
+  const auto made = read_quantization_files(
+      R"({"quantization":{"group_size":64,"bits":4,"mode":"affine","model.embed_tokens":{"group_size":32,"bits":8},
+          "lm_head":{"group_size":64,"bits":4},"model.layers.0.mlp.gate":false,
+          "model.layers.1.mlp.down_proj":{"group_size":32,"bits":4,"mode":"mxfp4"},
+          "model.layers.2.mlp.down_proj":{"mode":"nvfp4"}},
+          "quantization_config":{"quant_method":"mxfp4"}})",
+      beside());
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(made->text(), "MLX (int4 in groups of 64)");
+  ASSERT_EQ(made->schemes.size(), 4u);
+  EXPECT_EQ(made->schemes[1], (WeightScheme{.number = QuantizedNumber::int8, .group_size = 32}));
+  EXPECT_EQ(made->schemes[3], (WeightScheme{.number = QuantizedNumber::nvfp4, .group_size = 16}));
+  EXPECT_EQ(made->modules.at("lm_head"), 0u);
+  EXPECT_EQ(made->modules.at("model.layers.1.mlp.down_proj"), 2u);
+  EXPECT_FALSE(made->modules.contains("model.layers.0.mlp.gate"));
+  // The twin alone; modes of floats.
+  EXPECT_EQ(text_of(R"({"group_size":128,"bits":3})"), "MLX (int3 in groups of 128)");
+  EXPECT_EQ(text_of(R"({"group_size":32,"bits":8,"mode":"mxfp8"})"), "MLX (MXFP8)");
+  EXPECT_EQ(text_of(R"({"group_size":16,"bits":4,"mode":"nvfp4"})"), "MLX (NVFP4)");
+}
+
 TEST(Quantization, OfAutoRoundIsThatOfItsLayout) {
   const auto made = [](const std::string& more) {
     return read(R"({"quant_method":"auto-round","bits":4,"group_size":64,"sym":false,"data_type":"int")" +
@@ -207,8 +229,8 @@ TEST(Quantization, StandsInFilesOfItsOwn) {
             "FP8 (e4m3 by tensor)");
   EXPECT_EQ(of("quant_config.json", R"({"bits":4,"group_size":64})"), "");
   EXPECT_EQ(of("quant_config.json", "no JSON"), "");
-  EXPECT_EQ(of("quantize_config.json", R"({"bits":3,"desc_act":false,"group_size":128})")
-                .find("weights quantised by GPTQ in 3 bits are not supported"),
+  EXPECT_EQ(of("quantize_config.json", R"({"bits":5,"desc_act":false,"group_size":128})")
+                .find("weights quantised by GPTQ in 5 bits are not supported"),
             0u);
 }
 
@@ -239,13 +261,17 @@ TEST(Quantization, IsRefusedByName) {
   refused(R"({"a":1})", "an unnamed method");
   refused(R"({"quant_method":"awq","version":"gemv"})", "AWQ in the 'gemv' layout");
   refused(R"({"quant_method":"awq","bits":3})", "AWQ in 3 bits");
-  refused(R"({"quant_method":"gptq","bits":2})", "GPTQ in 2 bits");
+  refused(R"({"quant_method":"gptq","bits":5})", "GPTQ in 5 bits");
+  refused(R"({"group_size":64,"bits":7})", "MLX in 7 bits");
+  refused(R"({"group_size":64,"bits":4,"mode":"nf4"})", "MLX in the mode 'nf4'");
+  refused(R"({"group_size":32,"bits":8,"mode":"mxfp4"})", "MLX mxfp4 in 8 bits and groups of 32");
+  refused(R"({"group_size":64,"bits":4,"lm_head":{"group_size":64,"bits":1}})", "MLX in 1 bits");
   refused(R"({"quant_method":"gptq","checkpoint_format":"marlin"})", "GPTQ in the 'marlin' layout");
   refused(R"({"quant_method":"gptq","is_marlin_format":true})", "GPTQ in the 'marlin' layout");
   refused(R"({"quant_method":"gptq","is_bitblas_format":true})", "GPTQ in the 'bitblas' layout");
   refused(R"({"quant_method":"awq","checkpoint_format":"gemv_fast"})", "AWQ in the 'gemv_fast' layout");
-  refused(R"({"quant_method":"auto-round","bits":2})", "AutoRound in 2 bits");
-  refused(R"({"quant_method":"auto-round","bits":4,"extra_config":{"a":{"bits":3}}})", "AutoRound in 3 bits");
+  refused(R"({"quant_method":"auto-round","bits":5})", "AutoRound in 5 bits");
+  refused(R"({"quant_method":"auto-round","bits":4,"extra_config":{"a":{"bits":6}}})", "AutoRound in 6 bits");
   refused(R"({"quant_method":"bitnet","quantization_mode":"online"})", "BitNet in the mode 'online'");
   refused(R"({"quant_method":"bitnet","use_rms_norm":true})", "BitNet with its own norms (use_rms_norm)");
   refused(R"({"quant_method":"fp8","fmt":"e5m2"})", "FP8 in e5m2");
@@ -263,7 +289,9 @@ TEST(Quantization, IsRefusedByName) {
           "compressed-tensors with transforms (transform_config)");
   for (const char* damaged :
        {R"({"quant_method":"awq","group_size":0})", R"({"quant_method":"awq","group_size":"big"})",
-        R"({"quant_method":"gptq","sym":1})", R"({"quant_method":"fp8","weight_block_size":[0,128]})",
+        R"({"group_size":0,"bits":4})", R"({"group_size":-1,"bits":4})", R"({"group_size":64,"bits":"4"})",
+        R"({"group_size":64,"bits":4,"a":{"bits":4,"group_size":"x"}})", R"({"quant_method":"gptq","sym":1})",
+        R"({"quant_method":"fp8","weight_block_size":[0,128]})",
         R"({"quant_method":"fp8","weight_block_size":128})",
         R"({"quant_method":"fbgemm_fp8","activation_scale_ub":"big"})"}) {
     const auto made = read(damaged);

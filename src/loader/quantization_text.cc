@@ -1,5 +1,6 @@
 // Quantization: how it is said in words.
 #include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
 #include "loader/quantization.h"
@@ -9,14 +10,19 @@ namespace {
 
 std::string number_text(const WeightScheme& scheme) {
   switch (scheme.number) {
+    case QuantizedNumber::int2:
+    case QuantizedNumber::int3:
     case QuantizedNumber::int4:
-      return "int4";
+    case QuantizedNumber::int5:
+    case QuantizedNumber::int6:
     case QuantizedNumber::int8:
-      return "int8";
+      return concat("int", bits_of(scheme.number));
     case QuantizedNumber::e4m3:
       return "e4m3";
     case QuantizedNumber::mxfp4:
       return "MXFP4";
+    case QuantizedNumber::mxfp8:
+      return "MXFP8";
     case QuantizedNumber::nvfp4:
       return "NVFP4";
     case QuantizedNumber::nf4:
@@ -41,7 +47,17 @@ std::string scheme_text(const WeightScheme& scheme) {
   return out;
 }
 
+constexpr std::int32_t kBits[] = {2, 3, 4, 5, 6, 8};  // the integers' bits, in their order
+
 }  // namespace
+
+std::optional<QuantizedNumber> integer_of(std::int64_t bits) {
+  const auto* const found = std::ranges::find(kBits, bits);
+  if (found == std::end(kBits)) return std::nullopt;
+  return static_cast<QuantizedNumber>(found - std::begin(kBits));
+}
+
+std::int32_t bits_of(QuantizedNumber integer) { return kBits[static_cast<std::size_t>(integer)]; }
 
 std::string_view quantization_name(QuantizationMethod method) {
   switch (method) {
@@ -59,6 +75,8 @@ std::string_view quantization_name(QuantizationMethod method) {
       return "FP8";
     case QuantizationMethod::gptq:
       return "GPTQ";
+    case QuantizationMethod::mlx:
+      return "MLX";
     case QuantizationMethod::modelopt:
       return "modelopt";
     case QuantizationMethod::mxfp4:
@@ -87,7 +105,8 @@ Status unsupported_quantization(std::string_view method) {
       concat("weights quantised by ", method,
              " are not supported; supported: AWQ (gemm), BitNet, bitsandbytes (NF4, FP4, int8), "
              "compressed-tensors (int4, "
-             "int8, FP8, NVFP4, MXFP4), FP8 (e4m3), GPTQ (4 and 8 bits), modelopt (FP8, NVFP4), MXFP4, and "
+             "int8, FP8, NVFP4, MXFP4), FP8 (e4m3), GPTQ (2, 3, 4 and 8 bits), MLX, modelopt (FP8, NVFP4), "
+             "MXFP4, and "
              "F32, F16 and BF16 weights, or a GGUF file"));
 }
 

@@ -1,7 +1,7 @@
-// Weights in 4 or 8 bits with a scale, and often a zero point, for a group of a row's neighbours: w = scale *
-// (code - zero), codes counted from 0. GPTQ and AWQ store them [in, out], eight (or four) to a 32-bit word,
-// compressed-tensors [out, in]; in GPTQ's activation order each column names its group.
-// Source: AutoGPTQ's and AutoAWQ's packers, compressed-tensors 0.20 pack_quantized, vLLM's loaders.
+// Integers with a scale, and often a zero point, for a group of a row's neighbours. GPTQ and AWQ store them
+// [in, out], eight or four to a 32-bit word, or, in 3 bits, 32 to three words; compressed-tensors [out, in].
+// In GPTQ's activation order each column names its group. Source: AutoGPTQ's and AutoAWQ's packers,
+// compressed-tensors 0.20 pack_quantized, vLLM's loaders.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,105 +10,12 @@
 
 #include "base/assign_or_return.h"
 #include "base/strings.h"
+#include "loader/integer_weight.h"
 #include "loader/printable.h"
-#include "loader/quantized_weight.h"
 #include "tensor/shape_text.h"
 
 namespace pagoda {
 namespace {
-
-std::uint32_t word_at(const FileTensor& tensor, std::int64_t index) {
-  std::uint32_t word;
-  std::memcpy(&word, tensor.data + index * 4, sizeof word);
-  return word;
-}
-
-// One of the codes that lie in words from the lowest bits on.
-std::uint32_t code_in(std::uint32_t word, std::int64_t index, std::int32_t bits) {
-  return word >> (index % (32 / bits) * bits) & (bits == 8 ? 255u : 15u);
-}
-
-// Codes and what they mean. Indices of scales and zero points are row * by_row + group * by_group.
-struct Integers {
-  std::string name;
-  std::int32_t bits = 4;
-  std::int64_t rows = 0, columns = 0, groups = 1, group_size = 0;
-  // Codes of rows first, ..., `count` of them, each of `columns`.
-  std::function<void(std::int64_t first, std::int64_t count, std::uint8_t* codes)> codes = {};
-  ScaleValues scales = {};
-  std::int64_t by_row = 0, by_group = 0;
-  std::function<float(std::int64_t row, std::int64_t group)> zero = {};
-  std::vector<std::int32_t> group_of_column = {};  // empty: neighbours share a group
-  bool symmetric = false;                          // all zeros are in the middle
-
-  std::int64_t group_of(std::int64_t column) const {
-    return group_of_column.empty() ? column / group_size : group_of_column[static_cast<std::size_t>(column)];
-  }
-};
-
-// Whether blocks of 32 neighbours have one scale each.
-bool in_whole_blocks(const Integers& of) {
-  return of.group_of_column.empty() && of.columns % 32 == 0 && (of.groups == 1 || of.group_size % 32 == 0);
-}
-
-// DType::int4 and int8: scale and zero point, or scale alone, before 32 codes.
-std::byte* put_block(const Integers& of, const std::uint8_t* codes, float scale, float zero, std::byte* to) {
-  std::memcpy(to, &scale, sizeof scale);
-  to += sizeof scale;
-  if (of.bits == 8) {
-    for (int i = 0; i < 32; ++i) *to++ = static_cast<std::byte>(codes[i] ^ 0x80);
-    return to;
-  }
-  std::memcpy(to, &zero, sizeof zero);
-  to += sizeof zero;
-  for (int i = 0; i < 16; ++i) *to++ = static_cast<std::byte>(codes[i] | codes[i + 16] << 4);
-  return to;
-}
-
-Status decode_integers(const Integers& of, DType dtype, std::int64_t first, std::int64_t count,
-                       std::byte* to) {
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(count * of.columns));
-  std::vector<float> scale(static_cast<std::size_t>(of.groups)), zero(scale.size());
-  of.codes(first, count, codes.data());
-  for (std::int64_t row = first; row < first + count; ++row) {
-    const std::uint8_t* own = codes.data() + (row - first) * of.columns;
-    for (std::int64_t group = 0; group < of.groups; ++group) {
-      const auto at = static_cast<std::size_t>(group);
-      PAGODA_RETURN_IF_ERROR(of.scales.read(row * of.by_row + group * of.by_group, scale[at]));
-      zero[at] = of.zero(row, group);
-    }
-    if (dtype == DType::f32) {
-      for (std::int64_t column = 0; column < of.columns; ++column) {
-        const auto group = static_cast<std::size_t>(of.group_of(column));
-        const float value = scale[group] * (static_cast<float>(own[column]) - zero[group]);
-        std::memcpy(to, &value, sizeof value);
-        to += sizeof value;
-      }
-      continue;
-    }
-    for (std::int64_t column = 0; column < of.columns; column += 32) {
-      const auto group = static_cast<std::size_t>(of.group_of(column));
-      to = put_block(of, own + column, scale[group], zero[group], to);
-    }
-  }
-  return ok_status();
-}
-
-QuantizedWeight weight_of(Integers of, std::vector<std::string> parts) {
-  QuantizedWeight out{.number = of.bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4,
-                      .scales = of.groups > 1    ? ScaleShape::group
-                                : of.by_row == 0 ? ScaleShape::tensor
-                                                 : ScaleShape::channel,
-                      .shape = {of.rows, of.columns},
-                      .parts = std::move(parts)};
-  if (in_whole_blocks(of) && of.bits == 4) out.dtype = DType::int4;
-  if (in_whole_blocks(of) && of.bits == 8 && of.symmetric) out.dtype = DType::int8;
-  out.decode = [of = std::move(of), dtype = out.dtype](std::int64_t first, std::int64_t count,
-                                                       std::byte* to) {
-    return decode_integers(of, dtype, first, count, to);
-  };
-  return out;
-}
 
 // The size of so many groups, which must be one that the folder says; a single one is a row.
 Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, const ScaleValues& scales) {
@@ -150,10 +57,9 @@ Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
 
 // Whether all modules in so many bits have what a scheme says.
 bool all_have(const Quantization& how, std::int32_t bits, bool WeightScheme::* what) {
-  const QuantizedNumber number = bits == 8 ? QuantizedNumber::int8 : QuantizedNumber::int4;
   bool any = false;
   for (const WeightScheme& scheme : how.schemes) {
-    if (scheme.number != number) continue;
+    if (scheme.number != integer_of(bits)) continue;
     if (!(scheme.*what)) return false;
     any = true;
   }
@@ -201,17 +107,18 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
   Integers& of = parts.of;
   if (parts.codes.shape[1] != of.rows)
     return wrong_shape(parts.codes, concat("and its scales ", shape_text(of.scales.shape())));
-  const std::int64_t zero_words = parts.zeros.shape[1];
-  of.bits = zero_words * 4 == of.rows ? 8 : 4;
-  const std::int64_t in_word = 32 / of.bits;
-  if (zero_words * in_word != of.rows)
-    return wrong_shape(parts.zeros, concat("where the weight has ", of.rows, " rows of 4 or 8 bits"));
-  of.columns = parts.codes.shape[0] * in_word;
+  const std::int64_t zero_words = parts.zeros.shape[1],
+                     bits = zero_words * 32 / std::max<std::int64_t>(of.rows, 1);
+  if (bits * of.rows != zero_words * 32 || !integer_of(bits))
+    return wrong_shape(parts.zeros, concat("where the weight has ", of.rows, " rows of 2, 3, 4 or 8 bits"));
+  of.bits = static_cast<std::int32_t>(bits);
+  of.columns = parts.codes.shape[0] * 32 / bits;
+  if (of.columns * bits != parts.codes.shape[0] * 32)
+    return wrong_shape(parts.codes, concat("which is no whole number of columns of ", bits, " bits"));
   PAGODA_RETURN_IF_ERROR(read_group_indices(stored, parts.module + ".g_idx", of, parts.names, how));
-  of.zero = [zeros = parts.zeros, zero_words, in_word, bits = of.bits, less = how.zeros_less_one ? 1u : 0u](
+  of.zero = [zeros = parts.zeros, zero_words, bits = of.bits, less = how.zeros_less_one ? 1u : 0u](
                 std::int64_t row, std::int64_t group) {
-    const std::uint32_t word = word_at(zeros, group * zero_words + row / in_word);
-    return static_cast<float>((code_in(word, row, bits) + less) & (bits == 8 ? 255u : 15u));
+    return static_cast<float>((code_at(zeros, group * zero_words, 1, bits, row) + less) & ((1u << bits) - 1));
   };
   if (of.bits == 8) {
     of.symmetric = true;
@@ -219,14 +126,12 @@ Result<QuantizedWeight> gptq_weight(const Quantization& how, const StoredTensors
       for (std::int64_t row = 0; row < of.rows && of.symmetric; ++row)
         of.symmetric = of.zero(row, group) == 128;
   }
-  of.codes = [codes = parts.codes, rows = of.rows, columns = of.columns, in_word, bits = of.bits](
+  of.codes = [codes = parts.codes, rows = of.rows, columns = of.columns, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
-    for (std::int64_t column = 0; column < columns; column += in_word)
-      for (std::int64_t row = 0; row < count; ++row) {
-        std::uint32_t word = word_at(codes, column / in_word * rows + first + row);
-        for (std::int64_t i = 0; i < in_word; ++i, word >>= bits)
-          to[row * columns + column + i] = static_cast<std::uint8_t>(code_in(word, 0, bits));
-      }
+    for (std::int64_t column = 0; column < columns; column += 32)  // whole words
+      for (std::int64_t row = 0; row < count; ++row)
+        read_codes(codes, column / 32 * bits * rows + first + row, rows, bits,
+                   std::min<std::int64_t>(32, columns - column), to + row * columns + column);
   };
   return weight_of(std::move(of), std::move(parts.names));
 }
@@ -308,8 +213,8 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   if (tensor.type != "I32" || tensor.shape != std::vector<std::int64_t>{words, of.groups})
     return wrong_shape(tensor, concat("which does not fit the zero points of ", of.rows, " rows in ",
                                       of.groups, of.groups == 1 ? " group" : " groups"));
-  of.zero = [tensor, in_word, bits = of.bits, groups = of.groups](std::int64_t row, std::int64_t group) {
-    return static_cast<float>(code_in(word_at(tensor, row / in_word * groups + group), row, bits));
+  of.zero = [tensor, bits = of.bits, groups = of.groups](std::int64_t row, std::int64_t group) {
+    return static_cast<float>(code_at(tensor, group, groups, bits, row));
   };
   return ok_status();
 }
@@ -359,11 +264,8 @@ Result<QuantizedWeight> packed_weight(const Quantization& how, const StoredTenso
   }
   of.codes = [codes = std::move(codes), words, columns = of.columns, bits = of.bits](
                  std::int64_t first, std::int64_t count, std::uint8_t* to) {
-    const std::int64_t in_word = 32 / bits;
-    for (std::int64_t row = first; row < first + count; ++row)
-      for (std::int64_t column = 0; column < columns; ++column)
-        *to++ =
-            static_cast<std::uint8_t>(code_in(word_at(codes, row * words + column / in_word), column, bits));
+    for (std::int64_t row = first; row < first + count; ++row, to += columns)
+      read_codes(codes, row * words, 1, bits, columns, to);
   };
   return weight_of(std::move(of), std::move(parts));
 }

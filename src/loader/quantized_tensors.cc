@@ -49,6 +49,8 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
             concat(without(name, kQweight), ".weight")};
   if (how.method == QuantizationMethod::bitnet)
     return tensor.type == "U8" && name.ends_with(".weight") ? Found{ternary_weight, name} : Found{};
+  if (how.method == QuantizationMethod::mlx)
+    return tensor.type == "U32" && name.ends_with(".weight") ? Found{mlx_weight, name} : Found{};
   if (name.ends_with(kPacked) && tensor.type == "I32") return {packed_weight, without(name, kPacked)};
   if (name.ends_with(kPacked) && tensor.type == "U8") return {float4_weight, without(name, kPacked)};
   if (tensor.type == "F8_E4M3" && !name.ends_with("_scale") && !is_no_zero_point(tensor))

@@ -9,13 +9,14 @@
 
 #include "kernels/dequantize.h"
 #include "loader/model_source.h"
+#include "loader/quantized_parts.h"
 #include "loader/test_files.h"
 
 namespace pagoda {
 namespace {
 
+using testing::Parts;
 using testing::read_binary;
-using testing::ScratchFolder;
 
 const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
 
@@ -79,6 +80,12 @@ TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
     EXPECT_EQ(type(name, "down_proj"), DType::f32) << name;  // 160 columns: no whole blocks
   }
   EXPECT_EQ(type("gptq_act_order"), DType::f32);
+  for (const char* name : {"mlx", "mlx_2bit", "mlx_3bit", "mlx_mixed"})
+    EXPECT_EQ(type(name), DType::int4) << name;
+  for (const char* name : {"mlx_5bit", "mlx_6bit", "mlx_8bit"}) EXPECT_EQ(type(name), DType::int8m) << name;
+  EXPECT_EQ(type("mlx_mxfp4"), DType::mxfp4);
+  EXPECT_EQ(type("mlx_nvfp4"), DType::nvfp4_scaled);
+  EXPECT_EQ(type("mlx_mxfp8"), DType::f32);
 }
 
 TEST(QuantizedTensors, SayWhatTheyAreMultipliedWith) {
@@ -101,39 +108,6 @@ TEST(QuantizedTensors, SayWhatTheyAreMultipliedWith) {
   for (const char* name : {"fp8_channel", "awq", "gptq", "nvfp4", "nf4", "bnb_int8"})
     EXPECT_TRUE(inputs(name).is_own()) << name;
 }
-
-// A file of one weight, quantised; tensors are written in the order in which they are added.
-class Parts {
- public:
-  Parts& add(const std::string& name, const std::string& type, const std::string& shape,
-             const std::string& bytes) {
-    header_ += (header_.empty() ? "" : ",") +
-               ("\"" + name + R"(":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
-                std::to_string(data_.size()) + "," + std::to_string(data_.size() + bytes.size()) + "]}");
-    data_ += bytes;
-    return *this;
-  }
-  Parts& floats(const std::string& name, const std::string& shape, const std::vector<float>& values) {
-    return add(name, "F32", shape,
-               std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4));
-  }
-  Result<std::unique_ptr<ModelSource>> open(const std::string& how) const {
-    scratch_.write("config.json", R"({"model_type":"llama","quantization_config":)" + how + "}");
-    scratch_.write("model.safetensors", testing::safetensors("{" + header_ + "}", data_));
-    return ModelSource::open(scratch_.path());
-  }
-  // The error of opening it, or of bringing in `w.weight`.
-  std::string refused(const std::string& how) const {
-    const auto source = open(how);
-    if (!source) return source.error().message();
-    const TensorView* const weight = (*source)->find("w.weight");
-    return weight == nullptr ? "no weight" : (*source)->bring_in(*weight).message();
-  }
-
- private:
-  ScratchFolder scratch_;
-  std::string header_, data_;
-};
 
 constexpr const char* kFp8 = R"({"quant_method":"fp8","weight_block_size":[2,2]})";
 constexpr const char* kGptq = R"({"quant_method":"gptq","group_size":8})";
@@ -306,7 +280,7 @@ TEST(QuantizedTensors, MayHavePartsThatSayNothing) {
     return source ? (*source)->find("w.weight")->dtype : DType::bf16;
   };
   EXPECT_EQ(int8('\0'), DType::int8);
-  EXPECT_EQ(int8('\x01'), DType::f32);
+  EXPECT_EQ(int8('\x01'), DType::int8m);
 }
 
 // Without hf_quant_config.json: the tensors say enough.

@@ -52,6 +52,7 @@ MakeWeight ternary_weight;  // BitNet's, of which a byte has four
 MakeWeight gptq_weight, awq_weight;
 MakeWeight float4_weight;  // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors
 MakeWeight bitsandbytes_weight;
+MakeWeight mlx_weight;  // integers of 2 to 8 bits, MXFP4, MXFP8, NVFP4
 
 // The inputs that the scheme of `weight`, called `name`, asks for. corrupt_data: a fixed scale of its inputs
 // that cannot be one.
@@ -67,6 +68,7 @@ class ScaleValues {
 
   const std::vector<std::int64_t>& shape() const { return tensor_.shape; }
   std::int64_t count() const { return tensor_.elements(); }
+  bool is_float() const { return kind_ <= Kind::bf16; }  // it has 16 or 32 bits
   // corrupt_data where it is not finite.
   Status read(std::int64_t index, float& value) const;
   const std::string& name() const { return tensor_.name; }

@@ -13,6 +13,7 @@
 #include "loader/quantization.h"
 #include "loader/weight_types.h"
 #include "models/reading.h"
+#include "models/weight_reader.h"
 
 namespace pagoda {
 namespace {
@@ -216,12 +217,34 @@ Result<ModelInfo> read_gguf_config(const GgufFile& file) {
   return model;
 }
 
+namespace {
+
+// Beside a model's convolutions, which it turns, mlx-lm changes other weights: it added the one to those of
+// norms that are stored without it, and folded Falcon-H1's multipliers in.
+Status undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
+  const bool turned = std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
+    return name.ends_with("conv1d.weight") && has_mlx_taps(source.find(name)->shape);
+  });
+  if (!turned) return ok_status();
+  if (model.type == "falcon_h1")
+    return unimplemented(
+        "Falcon-H1 as mlx-lm converts it is not supported: its multipliers are in its weights");
+  each_norm(model.decoder, [](NormConfig& norm) { norm.weight_offset = 0; });
+  return ok_status();
+}
+
+}  // namespace
+
 Result<ModelInfo> read_model_config(const ModelSource& source) {
   Result<ModelInfo> model =
       source.gguf() != nullptr
           ? read_gguf_config(*source.gguf())
           : read_config_json(source.config_json(), source.side_file("generation_config.json"));
   if (!model) return model.error().annotate(printable(source.path()));
+  if (source.gguf() == nullptr) {
+    const Status status = undo_mlx_changes(source, *model);
+    if (!status.ok()) return status.annotate(printable(source.path()));
+  }
   model->name = source.name();
   model->weight_type = source.weight_type();
   return model;

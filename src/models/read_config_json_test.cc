@@ -201,8 +201,8 @@ TEST(ConfigJson, RefusesByName) {
   refused(R"(,"rope_parameters":{"full_attention":{"rope_theta":1}})", "for 'full_attention' layers");
   refused(R"(,"partial_rotary_factor":0.5)", "'partial_rotary_factor' = 0.5 is not supported");
   refused(R"(,"hidden_act":"quick_gelu")", "activation 'quick_gelu' is not supported; supported: silu");
-  refused(R"(,"quantization_config":{"quant_method":"gptq","bits":3})",
-          "quantised by GPTQ in 3 bits are not supported");
+  refused(R"(,"quantization_config":{"quant_method":"gptq","bits":5})",
+          "quantised by GPTQ in 5 bits are not supported");
   refused(R"(,"final_logit_softcapping":30.0)", "'final_logit_softcapping'");
   refused(R"(,"num_attention_heads":0)", "number of attention heads is 0");
   refused(R"(,"num_attention_heads":12,"num_key_value_heads":5)", "not a multiple");

@@ -42,6 +42,8 @@ struct ExpertPlaces {
   std::string router = {}, correction = {};  // whole names, where they are not as DeepSeek's
 };
 std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places);
+// The form of MLX's folders beside that of `names`: tensors of all experts at `place`, gate and up apart.
+ExpertNames mlx_experts(ExpertNames names, const std::string& place);
 
 // Names of the parts of linear attention, after `layer`; as in WeightNames. A file has the
 // products in one of the forms.
@@ -81,7 +83,7 @@ struct WeightNames {
   std::string sinks = {};        // whole name
   std::string output_gate = {};  // "": each head's gates follow its queries, in one matrix
   // Latent attention: makes queries out of the result of `query_a`, and the row that is kept; keys and values
-  // of all heads in one matrix, or in newer GGUF files apart, a matrix for each head.
+  // of all heads in one matrix, or in newer GGUF files and in MLX's apart, a matrix for each head.
   std::string query_a = {}, query_a_norm = {}, query_b = {}, kv_a = {}, kv_a_norm = {}, kv_b = {};
   std::string key_b = {}, value_b = {};
   std::string conv_in = {}, conv = {}, conv_out = {};  // a short convolution's

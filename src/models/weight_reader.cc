@@ -162,8 +162,9 @@ std::vector<float> WeightReader::channel_taps(const std::string& name, std::int6
   const std::string weight = name + ".weight";
   const TensorView* const found = find(weight);
   const bool flat = found != nullptr && found->shape.size() == 2;
-  const std::vector<std::int64_t> shape =
+  std::vector<std::int64_t> shape =
       flat ? std::vector{channels, taps} : std::vector<std::int64_t>{channels, 1, taps};
+  if (found != nullptr && has_mlx_taps(found->shape)) std::swap(shape[1], shape[2]);
   const std::vector<float> stored = take_values(weight, shape, channels * taps);
   if (!status_.ok()) return {};
   std::vector<float> values(stored.size());

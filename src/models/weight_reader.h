@@ -20,6 +20,11 @@ namespace pagoda {
 // before those of layers and embedding in place of their own prefix. The longest first.
 std::span<const std::string_view> wrapper_prefixes();
 
+// Whether a convolution's weights lie as MLX has them, [channels, taps, 1].
+inline bool has_mlx_taps(const std::vector<std::int64_t>& shape) {
+  return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
+}
+
 class WeightReader {
  public:
   // Names that begin with `prefix` are also looked for with each of the others in its place, and all of them
@@ -46,8 +51,8 @@ class WeightReader {
     return take_values(name, {size}, size);
   }
   std::vector<float> values(const std::string& name, std::int64_t count);  // in whatever shape
-  // A convolution of each channel by itself: stored [channels, 1, taps], or without the one; as [taps,
-  // channels].
+  // A convolution of each channel by itself: stored [channels, 1, taps], or without the one, or with it last;
+  // as [taps, channels].
   std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
   std::vector<float> optional_vector(const std::string& name, std::int64_t size) {  // empty when absent
     return has(name) ? vector(name, size) : std::vector<float>();

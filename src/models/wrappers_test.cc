@@ -124,7 +124,8 @@ TEST(Quantization, IsRefusedByTheMethodsName) {
     EXPECT_TRUE(method(R"("quantization_config":{"quant_method":")" + std::string(each) + "\"}")
                     .starts_with("weights quantised by " + std::string(each) +
                                  " are not supported; supported: AWQ (gemm), "));
-  EXPECT_NE(method(R"("quantization":{"group_size":64,"bits":4})").find("by mlx"), std::string::npos);
+  EXPECT_NE(method(R"("quantization":{"group_size":64,"bits":7})").find("by MLX in 7 bits"),
+            std::string::npos);
   EXPECT_NE(
       refused(R"({"model_type":"mistral3","text_config":{"quantization_config":{"quant_method":"aqlm"}}})")
           .find("by aqlm"),

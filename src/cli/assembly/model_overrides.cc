@@ -59,6 +59,7 @@ constexpr QuantizationValue kQuantizations[] = {
     {"fp8", QuantizationMethod::fp8, "fp8"},
     {"gptq", QuantizationMethod::gptq},
     {"gptq_marlin", QuantizationMethod::gptq},
+    {"mlx", QuantizationMethod::mlx},
     {"modelopt", QuantizationMethod::modelopt},
     {"modelopt_fp4", QuantizationMethod::modelopt},
     {"modelopt_mixed", QuantizationMethod::modelopt},

@@ -152,7 +152,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
        .value = flags::choice(flags.quantization,
                               {"auto-round", "awq", "awq_marlin", "bitnet", "bitsandbytes",
                                "compressed-tensors", "fbgemm_fp8", "fp8", "gguf", "gptq", "gptq_marlin",
-                               "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16", "mxfp4"}),
+                               "mlx", "modelopt", "modelopt_fp4", "modelopt_mixed", "moe_wna16", "mxfp4"}),
        .help = "refuse a model that is not quantised with this method",
        .details =
            "refuse a model that is not quantised with this method. A model's files define its method, and "

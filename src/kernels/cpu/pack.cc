@@ -323,13 +323,13 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
   return 2 * strips * segment.strip_bytes;
 }
 
-// Whether weights of a quantised folder have one scale, and zero point, for each 128 inputs, as its groups of
+// Whether weights of a quantised folder have one scale, and minimum, for each 128 inputs, as its groups of
 // that size or more are read. The last 128 of 8-bit floats may be fewer.
 bool scales_are_for_128(const TensorView& view) {
   const bool floats = view.dtype == DType::fp8;
   if (!floats && (view.dtype != DType::int4 || view.columns() % 128 != 0)) return false;
   const std::int64_t bytes = dtype_info(view.dtype).block_bytes, row_blocks = view.columns() / 32;
-  const std::size_t same = floats ? 4 : 8;  // a scale, and a zero point
+  const std::size_t same = floats ? 4 : 8;  // a scale, and a minimum
   for (std::int64_t block = 0; block < view.rows() * row_blocks; ++block) {
     const std::byte* const at = view.data + block * bytes;
     if (block % row_blocks % 4 != 0 && std::memcmp(at, at - bytes, same) != 0) return false;

@@ -1,22 +1,21 @@
-// 4-bit numbers of quantised folders (AWQ, GPTQ, compressed-tensors): a float scale, a float zero point, and
-// 32 codes. Not a type of files: loader/quantized_integers.cc makes these blocks.
+// Numbers of up to 4 bits of quantised folders (AWQ, GPTQ, compressed-tensors, MLX): a float scale, a float
+// minimum, and 32 codes. Not a type of files: loader/quantized_integers.cc makes these blocks.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {
 namespace {
 
 void block(Bytes b, float* out) {
-  const auto scale = load<float>(b), zero = load<float>(b + 4);
+  const auto scale = load<float>(b), minimum = load<float>(b + 4);
   for (int i = 0; i < 16; ++i) {
-    out[i] = scale * (static_cast<float>(b[8 + i] & 15) - zero);
-    out[i + 16] = scale * (static_cast<float>(b[8 + i] >> 4) - zero);
+    out[i] = scale * static_cast<float>(b[8 + i] & 15) + minimum;
+    out[i + 16] = scale * static_cast<float>(b[8 + i] >> 4) + minimum;
   }
 }
 
 NibbleGroup nibbles(Bytes row, std::int64_t group) {
   const Bytes b = row + group * dtype_info(DType::int4).block_bytes;
-  NibbleGroup out{.scale = load<float>(b)};
-  out.minimum = -load<float>(b + 4) * out.scale;
+  NibbleGroup out{.scale = load<float>(b), .minimum = load<float>(b + 4)};
   std::memcpy(out.nibbles, b + 8, sizeof out.nibbles);
   return out;
 }

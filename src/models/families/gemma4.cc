@@ -122,6 +122,7 @@ void names(WeightNames& names, bool gguf) {
                       .down = "experts.down_proj",
                       .gate_up = "experts.gate_up_proj",
                       .weight = ""}};
+  if (!gguf) names.experts.push_back(mlx_experts(names.experts.front(), "experts.switch_glu"));
   for (ExpertNames& experts : names.experts) {
     experts.router_norm = gguf ? "ffn_gate_inp.scale" : "router.scale";
     experts.expert_scales = gguf ? "ffn_down_exps.scale" : "router.per_expert_scale";

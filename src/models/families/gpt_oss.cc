@@ -45,7 +45,7 @@ void names(WeightNames& names, bool gguf) {
   blocks.weight = "_blocks";
   blocks.scales = "_scales";
   blocks.transposed = false;
-  names.experts = {blocks, values};
+  names.experts = {blocks, values, mlx_experts(values, "mlp.experts")};
 }
 
 // The file does not say that the blend of frequencies begins and ends between whole dimensions.

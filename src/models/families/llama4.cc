@@ -105,6 +105,7 @@ PAGODA_FAMILY(llama4) = {
                             .shared_gate = "feed_forward.shared_expert.gate_proj",
                             .shared_up = "feed_forward.shared_expert.up_proj",
                             .shared_down = "feed_forward.shared_expert.down_proj"}};
+          names.experts.push_back(mlx_experts(names.experts.front(), "feed_forward.experts"));
         },
     .row = {.name = "Llama 4: Scout, Maverick (text)",
             .differs = "router weights applied before the expert, norms without weights, chunks of 8,192 "

@@ -37,7 +37,8 @@ PAGODA_FAMILY(minimax_m2) = {
                                       .gate = "block_sparse_moe.experts.{}.w1",
                                       .up = "block_sparse_moe.experts.{}.w3",
                                       .down = "block_sparse_moe.experts.{}.w2"};
-          names.experts.insert(names.experts.begin(), stored);
+          names.experts.insert(names.experts.begin(),
+                               {stored, mlx_experts(stored, "block_sparse_moe.switch_mlp")});
         },
     .folder_experts = ExpertPlaces{.correction = "mlp.e_score_correction_bias"},
     .row = {.name = "MiniMax M2",

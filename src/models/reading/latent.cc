@@ -107,6 +107,8 @@ void latent_names(WeightNames& names, bool gguf) {
     names.key_b = "attn_k_b";
     names.value_b = "attn_v_b";
   } else {
+    names.key_b = "self_attn.embed_q";  // MLX's folders
+    names.value_b = "self_attn.unembed_out";
     names.experts = hf_expert_names({.shared = "shared_experts"});
   }
 }

@@ -80,7 +80,21 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
   ExpertNames blocks = all;  // as transformers stores those of gpt-oss
   blocks.weight = "_blocks";
   blocks.scales = "_scales";
-  return {each, blocks, all};
+  const ExpertNames switched = mlx_experts(each, mixture + "switch_mlp"),
+                    apart = mlx_experts(each, mixture + "experts");
+  return {each, switched, apart, blocks, all};
+}
+
+ExpertNames mlx_experts(ExpertNames names, const std::string& place) {
+  names.gate = place + ".gate_proj";
+  names.up = place + ".up_proj";
+  names.down = place + ".down_proj";
+  names.gate_up = "";
+  names.weight = ".weight";
+  names.bias = ".bias";
+  names.scales = "";
+  names.transposed = names.interleaved = names.joined = names.down_transposed = false;
+  return names;
 }
 
 void gemma2_names(WeightNames& names, bool gguf) {
@@ -111,11 +125,12 @@ void hunyuan_names(WeightNames& names, bool gguf) {
 }
 
 std::vector<ExpertNames> granitemoe_experts() {
-  return {{.router = "block_sparse_moe.router.layer",
-           .down = "block_sparse_moe.output_linear",
-           .gate_up = "block_sparse_moe.input_linear",
-           .shared_down = "shared_mlp.output_linear",
-           .shared_gate_up = "shared_mlp.input_linear"}};
+  const ExpertNames joined = {.router = "block_sparse_moe.router.layer",
+                              .down = "block_sparse_moe.output_linear",
+                              .gate_up = "block_sparse_moe.input_linear",
+                              .shared_down = "shared_mlp.output_linear",
+                              .shared_gate_up = "shared_mlp.input_linear"};
+  return {joined, mlx_experts(joined, "block_sparse_moe.switch_mlp")};
 }
 
 std::vector<ExpertNames> mixtral_experts() {
@@ -125,6 +140,7 @@ std::vector<ExpertNames> mixtral_experts() {
                            .up = "block_sparse_moe.experts.{}.w3",
                            .down = "block_sparse_moe.experts.{}.w2"};
   forms.insert(forms.begin(), old);
+  forms.push_back(mlx_experts(old, "block_sparse_moe.switch_mlp"));
   return forms;
 }
 
