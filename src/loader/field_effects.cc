@@ -31,14 +31,15 @@ constexpr std::string_view kHarmless =
     "mlp_dropout model_type mtp_loss_weight n_ctx no_repeat_ngram_size norm_bias num_beam_groups "
     "num_beams num_labels num_logits_to_keep num_nextn_predict_layers num_return_sequences "
     "output_attentions output_gate_type output_hidden_states output_router_logits output_scores "
-    "pad_token_id prefix pretraining_tp problem_type pruned_heads qk_head_dim quantization_config "
-    "compression_config remove_invalid_values repetition_penalty resid_pdrop residual_dropout return_dict "
-    "return_dict_in_generate rope_interleaved rotary router_aux_loss_coef router_jitter_noise "
-    "router_z_loss_coef sep_token_id seq_aux sparse_pred_ignore_index summary_activation "
-    "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens "
-    "task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings "
-    "tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p unsloth_fixed "
-    "unsloth_version use_bfloat16 use_bias use_cache use_expert_bias use_qkv_bias vision_config";
+    "pad_token_id prefix pretraining_tp problem_type pruned_heads qk_head_dim quantization "
+    "quantization_config compression_config remove_invalid_values repetition_penalty resid_pdrop "
+    "residual_dropout return_dict return_dict_in_generate rope_interleaved rotary router_aux_loss_coef "
+    "router_jitter_noise router_z_loss_coef sep_token_id seq_aux sparse_pred_ignore_index "
+    "summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
+    "suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder "
+    "tie_word_embeddings tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
+    "typical_p unsloth_fixed unsloth_version use_bfloat16 use_bias use_cache use_expert_bias use_qkv_bias "
+    "vision_config";
 
 // The same of GGUF metadata: without effect, or what other keys and the tensors say, too.
 constexpr std::string_view kHarmlessKeys =
