@@ -141,7 +141,7 @@ bool Admission::try_admit(SequenceGroup& group) {
   leader.num_computed_tokens = cached;
   if (alone && records_.plan().batch().empty() && whole) budget.raise_to(leader.num_missing());
   std::int32_t chunk = leader.num_missing();
-  if (!whole) chunk = std::min(chunk, budget.left());
+  if (!whole) chunk = records_.promised_chunk(group, std::min(chunk, budget.left()));
   const auto needed_for = [&](std::int32_t tokens) {
     return kv.pages_to_promise(leader.id, leader.num_tokens(), tokens);
   };

@@ -10,7 +10,7 @@ namespace pagoda {
 
 // Tries smaller chunks if a chunk of the wanted size does not fit.
 bool Growth::promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk) {
-  return records_.kv.promise(sequence.id, sequence.num_tokens(), chunk) ||
+  return records_.kv.promise(sequence.id, sequence.num_tokens(), records_.promised_chunk(group, chunk)) ||
          (!records_.runs_whole(group) && records_.kv.promise(sequence.id, sequence.num_tokens(), 1));
 }
 

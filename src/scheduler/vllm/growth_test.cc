@@ -83,5 +83,25 @@ TEST(Growth, AsManyTokensAsThereIsRoomFor) {
   EXPECT_EQ(parts.kv.num_free_blocks(), 3);
 }
 
+// Beams are accepted by what all of them hold in small steps, so none is promised blocks for large ones.
+TEST(Growth, BeamsArePromisedSmallSteps) {
+  const KvGroup window{.kind = KvKind::window, .window = 4, .tokens_per_row = 4};
+  for (const bool beams : {false, true}) {
+    testing::Parts parts(kConfig, {.block_size = 4,
+                                   .num_blocks = 32,
+                                   .enable_prefix_caching = false,
+                                   .groups = std::vector<KvGroup>{window}});
+    SequenceGroup& group = parts.add(40);
+    group.lockstep = beams;
+    Sequence& sequence = *group.sequences.front();
+    parts.kv.add_sequence(sequence.id, sequence.tokens, "", true);
+    std::int32_t count = 16;
+    EXPECT_TRUE(parts.growth.try_grow(group, sequence, count));
+    EXPECT_EQ(count, 16);
+    EXPECT_EQ(parts.kv.num_free_blocks(), 28);
+    EXPECT_EQ(parts.kv.num_free_blocks() - parts.kv.num_available_blocks(), beams ? 0 : 2) << beams;
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -17,7 +17,7 @@ Status check_beams(const Request& request, const SchedulerConfig& config, const 
                                    config.max_num_batched_tokens, "."))
         .with_param(width_name(request.sampling));
   }
-  const std::int64_t blocks = kv.geometry().pages_alone(total, width, prompt);
+  const std::int64_t blocks = kv.geometry().pages_alone(total, width, prompt, request.work.whole_prompt);
   if (blocks > usable) {
     return invalid_argument(concat("The request can never fit: ", width, " beams of ", total,
                                    " tokens may need ", blocks, " KV blocks, and the whole KV cache has ",

@@ -30,6 +30,13 @@ struct SchedulerRecords {
     return !config.enable_chunked_prefill || group.request.work.whole_prompt;
   }
 
+  // The tokens a step for which blocks are promised, of `chunk` that a step may take. Beams are accepted by
+  // what all of them hold in small steps (check_runs_alone): blocks promised to one for more would be
+  // another's.
+  std::int32_t promised_chunk(const SequenceGroup& group, std::int32_t chunk) const {
+    return group.lockstep && !runs_whole(group) ? 1 : chunk;
+  }
+
   StepPlan& plan() { return plans.latest(); }  // being planned, or planned last
   const StepPlan& plan() const { return plans.latest(); }
 
