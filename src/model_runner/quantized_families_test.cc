@@ -11,6 +11,7 @@
 
 #include "model_runner/family_model.h"
 #include "models/read_config.h"
+#include "tensor/half_floats.h"
 #include "tensor/small_floats.h"
 
 namespace pagoda::testing {
@@ -104,7 +105,8 @@ std::vector<StoredTensor> fp8_blocks(Matrix& matrix) { return fp8(matrix, 24, 16
 std::vector<StoredTensor> fp8_rows(Matrix& matrix) { return fp8(matrix, 1, matrix.columns(), "_scale"); }
 
 // As AutoGPTQ's: eight inputs of an output to a word, and zero points less one, eight outputs to a word.
-// Groups of 32 stay 4 bits in memory.
+// Groups of 32 stay 4 bits in memory. Scales are in half precision, whose products with numbers of 4 bits are
+// exact.
 std::vector<StoredTensor> gptq(Matrix& matrix) {
   const std::int64_t columns = matrix.columns(), rows = matrix.rows(), group = columns % 32 == 0 ? 32 : 8,
                      groups = columns / group;
@@ -113,7 +115,7 @@ std::vector<StoredTensor> gptq(Matrix& matrix) {
   };
   std::vector<std::uint32_t> codes(static_cast<std::size_t>(columns / 8 * rows)),
       zeros(static_cast<std::size_t>(groups * rows / 8));
-  std::vector<float> scales(static_cast<std::size_t>(groups * rows));
+  std::vector<std::uint16_t> scales(static_cast<std::size_t>(groups * rows));
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t g = 0; g < groups; ++g) {
       float low = 0, high = 0;
@@ -121,9 +123,10 @@ std::vector<StoredTensor> gptq(Matrix& matrix) {
         low = std::min(low, at(row, column));
         high = std::max(high, at(row, column));
       }
-      const float scale = (high - low) / 15 + 1e-6f;
+      const std::uint16_t stored = float_to_half((high - low) / 15 + 1e-4f);
+      const float scale = half_to_float(stored);
       const auto zero = std::clamp<std::int64_t>(std::lround(-low / scale), 1, 15);
-      scales[static_cast<std::size_t>(g * rows + row)] = scale;
+      scales[static_cast<std::size_t>(g * rows + row)] = stored;
       zeros[static_cast<std::size_t>((g * rows + row) / 8)] |= static_cast<std::uint32_t>(zero - 1)
                                                                << row % 8 * 4;
       for (std::int64_t column = g * group; column < (g + 1) * group; ++column) {
@@ -136,7 +139,7 @@ std::vector<StoredTensor> gptq(Matrix& matrix) {
   const std::string module = matrix.name.substr(0, matrix.name.rfind('.'));
   return {{module + ".qweight", "I32", {columns / 8, rows}, bytes_of(codes)},
           {module + ".qzeros", "I32", {groups, rows / 8}, bytes_of(zeros)},
-          {module + ".scales", "F32", {groups, rows}, bytes_of(scales)}};
+          {module + ".scales", "F16", {groups, rows}, bytes_of(scales)}};
 }
 
 struct Method {
