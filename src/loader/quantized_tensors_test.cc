@@ -268,7 +268,8 @@ TEST(QuantizedTensors, MayHavePartsThatSayNothing) {
   EXPECT_EQ(float8('\0'), "");
   EXPECT_NE(float8('\x38'), "");
   // Symmetric integers and inputs may have them, too.
-  constexpr const char* kInt8 = R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":
+  static constexpr const char* kInt8 =
+      R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":
       {"num_bits":8,"strategy":"channel"}}}})";
   const auto int8 = [&](char zero) {
     Parts parts;
