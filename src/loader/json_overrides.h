@@ -25,7 +25,7 @@ std::string rope_theta_of(std::string_view overrides);
 
 // `overrides` without what turns a language model into a reranker: vLLM has it in the same option, but the
 // model's weights stay what config.json says (model_runner/pooling_model.h reads it). Nothing left: empty.
-// What is not a JSON object comes back as it is.
+// A text that is not a JSON object is returned unchanged.
 std::string without_pooling_keys(std::string_view overrides);
 
 }  // namespace pagoda

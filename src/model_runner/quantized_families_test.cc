@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -58,17 +57,6 @@ struct Matrix {
   std::int64_t rows() const { return shape[shape.size() - 2]; }
 };
 using Quantise = std::vector<StoredTensor> (*)(Matrix&);
-
-std::uint8_t nearest_e4m3(float value) {
-  static const auto table = [] {
-    std::array<float, 127> values{};
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = e4m3_value(static_cast<std::uint8_t>(i));
-    return values;
-  }();
-  const auto above = std::ranges::lower_bound(table, std::fabs(value));
-  const auto code = static_cast<std::uint8_t>(std::min<std::ptrdiff_t>(above - table.begin(), 126));
-  return value < 0 ? static_cast<std::uint8_t>(code | 0x80) : code;
-}
 
 // A scale for so many rows and columns, the last of which may be fewer.
 std::vector<StoredTensor> fp8(Matrix& matrix, std::int64_t block_rows, std::int64_t block_columns,

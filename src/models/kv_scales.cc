@@ -83,14 +83,16 @@ Result<std::vector<KvScales>> kv_scales(const ModelSource& source, const ModelIn
   }
   const WeightNames names = model.names(source.format());
   const WeightReader reader(source, names.prefix, names.other_prefixes);
+  bool in_file = false;
   for (std::size_t i = 0; i < model.decoder.layers.size(); ++i) {
     const AttentionConfig* const attention = model.decoder.layers[i].attention();
     const bool own = attention == nullptr || attention->has_own_kv();
     const auto layer = own ? static_cast<std::int32_t>(i) : attention->kv_layer;
     PAGODA_ASSIGN_OR_RETURN(const KvScales scales,
                             kv_scales_of_layer(source, reader, names, names.layer_prefix(layer)));
-    if (scales.in_file && scales_integers(source))
+    if (scales.in_file && !in_file && scales_integers(source))
       return unimplemented("the folder's scales are for keys and values in integers (kv_cache_scheme)");
+    in_file = in_file || scales.in_file;
     out.push_back(scales);
   }
   return out;

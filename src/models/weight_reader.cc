@@ -151,11 +151,8 @@ std::vector<float> WeightReader::take_values(const std::string& name, const std:
 
 std::vector<float> WeightReader::values(const std::string& name, std::int64_t count) {
   const TensorView* const found = find(name);
-  std::int64_t all = found != nullptr ? 1 : 0;
-  for (std::size_t axis = 0; found != nullptr && axis < found->shape.size(); ++axis)
-    all *= found->shape[axis];
-  return take_values(name, found != nullptr && all == count ? found->shape : std::vector<std::int64_t>{count},
-                     count);
+  const bool as_stored = found != nullptr && found->elements() == count;
+  return take_values(name, as_stored ? found->shape : std::vector<std::int64_t>{count}, count);
 }
 
 std::vector<float> WeightReader::channel_taps(const std::string& name, std::int64_t channels,

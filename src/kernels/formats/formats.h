@@ -61,6 +61,16 @@ void valued_blocks(Bytes data, std::int64_t elements, float* out) {
   }
 }
 
+// A type of such numbers. step: that of 8-bit panels, where 32 numbers have one scale, else null.
+template <DType kType, PackedFormat kPanels, void (*kRead)(Bytes block, SuperBlock& out), int kGroup,
+          const std::int8_t (&kValues)[16], float kShare = 1.0f>
+constexpr WeightFormat valued_format(WeightStep (*step)(Bytes row, std::int64_t group)) {
+  return {.decode = valued_blocks<kType, kRead, kGroup, kValues, kShare>,
+          .int8_panels = kPanels,
+          .super_block = kRead,
+          .step = step};
+}
+
 // The eight 6-bit (scale, minimum) pairs of Q4_K and Q5_K in 12 bytes.
 inline void scale_min(int j, Bytes s, int& scale, int& min) {
   if (j < 4) {

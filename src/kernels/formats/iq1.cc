@@ -52,16 +52,11 @@ void read_m(Bytes b, SuperBlock& out) {
 }
 
 template <DType kType, void (*kRead)(Bytes block, SuperBlock& out)>
-constexpr WeightFormat format(WeightStep (*step)(Bytes row, std::int64_t group) = nullptr) {
-  return {.decode = valued_blocks<kType, kRead, 16, kIq1Values, kIqShare>,
-          .int8_panels = PackedFormat::iq1,
-          .super_block = kRead,
-          .step = step};
-}
+constexpr auto format = valued_format<kType, PackedFormat::iq1, kRead, 16, kIq1Values, kIqShare>;
 
 }  // namespace
 
 const WeightFormat iq1_s = format<DType::iq1_s, read_s>(step_s);
-const WeightFormat iq1_m = format<DType::iq1_m, read_m>();
+const WeightFormat iq1_m = format<DType::iq1_m, read_m>(nullptr);
 
 }  // namespace pagoda::formats

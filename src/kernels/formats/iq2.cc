@@ -56,17 +56,12 @@ void read_s(Bytes b, SuperBlock& out) {
 }
 
 template <DType kType, void (*kRead)(Bytes block, SuperBlock& out)>
-constexpr WeightFormat format(WeightStep (*step)(Bytes row, std::int64_t group) = nullptr) {
-  return {.decode = valued_blocks<kType, kRead, 16, kIq2Values, kIqShare>,
-          .int8_panels = PackedFormat::iq2,
-          .super_block = kRead,
-          .step = step};
-}
+constexpr auto format = valued_format<kType, PackedFormat::iq2, kRead, 16, kIq2Values, kIqShare>;
 
 }  // namespace
 
 const WeightFormat iq2_xxs = format<DType::iq2_xxs, read_xxs>(step_xxs);
-const WeightFormat iq2_xs = format<DType::iq2_xs, read_xs>();
-const WeightFormat iq2_s = format<DType::iq2_s, read_s>();
+const WeightFormat iq2_xs = format<DType::iq2_xs, read_xs>(nullptr);
+const WeightFormat iq2_s = format<DType::iq2_s, read_s>(nullptr);
 
 }  // namespace pagoda::formats

@@ -22,9 +22,6 @@ WeightStep step(Bytes row, std::int64_t group) {
 
 }  // namespace
 
-const WeightFormat iq4_xs = {.decode = valued_blocks<DType::iq4_xs, read, 32, kIq4Values>,
-                             .int8_panels = PackedFormat::iq4_xs,
-                             .super_block = read,
-                             .step = step};
+const WeightFormat iq4_xs = valued_format<DType::iq4_xs, PackedFormat::iq4_xs, read, 32, kIq4Values>(step);
 
 }  // namespace pagoda::formats
