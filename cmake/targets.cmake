@@ -1,10 +1,10 @@
 # pagoda_library(NAME DEPS a b LIBS x y): the folder's *.cc as static library pagoda_NAME, its
-# *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. MANY_PROCESSORS: some of its
-# files are compiled for other processors. NOT_FUZZED: no fuzz target is about its code, so that a fuzzing build
-# compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that each conversion that
-# may change a number is spelled out (clang tells them).
+# *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. NOT_FUZZED: no fuzz target is about its
+# code, so that a fuzzing build compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that
+# each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
+# precompiled, beside the standard library's.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "MANY_PROCESSORS;NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -23,17 +23,16 @@ function(pagoda_library name)
   if(sources AND ARG_FROM_OUTSIDE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(pagoda_${name} PRIVATE -Wconversion -Wsign-conversion)
   endif()
-  if(sources AND ARG_NOT_FUZZED AND PAGODA_FUZZ)
-    pagoda_plain_options(pagoda_${name})
-    if(NOT ARG_MANY_PROCESSORS)
-      pagoda_precompile(pagoda_${name} plain)
-    endif()
-  elseif(sources AND NOT ARG_MANY_PROCESSORS)
-    if("third_boost_json" IN_LIST ARG_LIBS)
-      pagoda_precompile(pagoda_${name} json)
+  if(sources)
+    if(ARG_NOT_FUZZED AND PAGODA_FUZZ)
+      pagoda_plain_options(pagoda_${name})
+      set(kind plain)
+    elseif("third_boost_json" IN_LIST ARG_LIBS)
+      set(kind json)
     else()
-      pagoda_precompile(pagoda_${name} std)
+      set(kind std)
     endif()
+    pagoda_precompile(pagoda_${name} ${kind} ${ARG_PRECOMPILED})
   endif()
   if(PAGODA_TESTS AND tests)
     add_executable(${name}_test ${tests})

@@ -380,3 +380,4 @@ endforeach()
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
                                             XGRAMMAR_LOG_CUSTOMIZE=1)  # what xgrammar/inside.cpp is for
 target_link_libraries(xgrammar PUBLIC Threads::Threads)
+pagoda_precompile(xgrammar std <picojson.h>)
