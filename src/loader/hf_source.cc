@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/file_source.h"
+#include "loader/json_object.h"
 #include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
@@ -123,11 +124,8 @@ bool is_mxfp4_part(const FileTensor& tensor) {
 
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text) {
   namespace json = boost::json;
-  boost::system::error_code error;
-  const json::value document = json::parse(json::string_view(text.data(), text.size()), error);
-  if (error) return corrupt_data(concat("not well-formed JSON: ", error.message()));
-  const json::object* object = document.if_object();
-  const json::value* map = object == nullptr ? nullptr : object->if_contains("weight_map");
+  PAGODA_ASSIGN_OR_RETURN(const json::object document, parse_json_object(text, "the index"));
+  const json::value* map = document.if_contains("weight_map");
   if (map == nullptr || !map->is_object()) return corrupt_data("has no 'weight_map' object");
   std::map<std::string, std::string> index;
   for (const auto& [name, shard] : map->get_object()) {

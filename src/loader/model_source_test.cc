@@ -249,6 +249,10 @@ TEST(HubName, AcceptsOnlyPlainNames) {
 
 TEST(SafetensorsIndex, RefusesShardsElsewhere) {
   EXPECT_EQ(parse_safetensors_index(R"({"weight_map":{"a":"x.safetensors"}})")->at("a"), "x.safetensors");
+  EXPECT_EQ(parse_safetensors_index("\xEF\xBB\xBF"
+                                    R"({"weight_map":{"a":"x.safetensors",},})")
+                ->at("a"),
+            "x.safetensors");
   for (const char* bad :
        {"", "{}", "[]", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
         R"({"weight_map":{"a":"../x"}})", R"({"weight_map":{"a":"/etc/passwd"}})",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/assign_or_return.h"
+#include "base/strict_json.h"
 #include "base/strings.h"
 #include "kernels/linear.h"
 #include "loader/hf_source.h"
@@ -167,7 +168,8 @@ Result<Description> describe_json_file(const std::string& path) {
   PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   boost::system::error_code error;
   json::monotonic_resource memory;  // one release at the end instead of one a value
-  const json::value document = json::parse(text, error, &memory);
+  json::value document = json::parse(text, error, &memory);
+  if (error) document = json::parse(strict_json(text), error, &memory);
   if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
   Description out{.path = path, .format = "json"};
   const json::object* object = document.if_object();

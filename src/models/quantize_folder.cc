@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "base/assign_or_return.h"
+#include "base/strict_json.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
+#include "loader/json_object.h"
 #include "loader/new_file.h"
 #include "loader/printable.h"
 #include "loader/quantization.h"
@@ -193,10 +195,10 @@ json::object quantization_config(const FolderScheme& scheme, const FolderPlan& p
 
 Status write_config(const ModelSource& source, const FolderScheme& scheme, const FolderPlan& plan,
                     const NewFolder& to) {
-  json::object config = json::parse(json::string_view(source.config_json())).as_object();
+  PAGODA_ASSIGN_OR_RETURN(json::object config, parse_json_object(source.config_json(), "config.json"));
   config["quantization_config"] = quantization_config(scheme, plan);
   PAGODA_ASSIGN_OR_RETURN(auto file, NewFile::create(to.file("config.json")));
-  PAGODA_RETURN_IF_ERROR(file->write(json::serialize(config) + "\n"));
+  PAGODA_RETURN_IF_ERROR(file->write(python_json(json::serialize(config)) + "\n"));
   return file->finish();
 }
 

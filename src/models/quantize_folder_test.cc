@@ -126,6 +126,19 @@ TEST_P(QuantizeFolder, IsReadAgain) {
 INSTANTIATE_TEST_SUITE_P(Types, QuantizeFolder, ::testing::Values("w8a8", "w4a16", "fp8", "mxfp4"),
                          [](const auto& info) { return info.param; });
 
+// As transformers writes time_step_limit of Mamba 2.
+TEST(QuantizeFolderConfig, KeepsPythonsNumbers) {
+  const ScratchFolder scratch, model;
+  write_llama(model);
+  const auto config = opened(model.path())->side_file("config.json");
+  ASSERT_TRUE(config);
+  model.write("config.json",
+              config->substr(0, config->rfind('}')) + R"(,"time_step_limit":[0.0,Infinity],})");
+  const std::string to = scratch.path() + "/new";
+  EXPECT_EQ(refused(model.path(), "fp8", to), "");
+  EXPECT_NE(opened(to)->side_file("config.json")->find("Infinity]"), std::string::npos);
+}
+
 TEST(QuantizeFolderPlan, TakesMatricesOfLayersAlone) {
   const auto source = opened(kModels + "tiny_models/mixtral");
   const auto plan = plan_folder(*source, *find_folder_scheme("w8a8"));

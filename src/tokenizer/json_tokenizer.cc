@@ -6,7 +6,9 @@
 
 #include "base/assign_or_return.h"
 #include "base/json_cursor.h"
+#include "base/strict_json.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "tokenizer/json_components.h"
 #include "tokenizer/json_vocabulary.h"
 #include "tokenizer/side_files.h"
@@ -21,6 +23,7 @@ Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json
 Result<json::value> parse_small(std::string_view text, std::string_view what) {
   boost::system::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error) value = json::parse(strict_json(text), error);
   if (error) return wrong(concat(what, " is not JSON: ", error.message()));
   return value;
 }
@@ -71,7 +74,7 @@ class JsonTokenizerBuilder {
   Status read(std::string_view text, const SideTokens& side) {
     parts_.vocabulary = std::make_unique<Vocabulary>();
     Members file, model;
-    JsonCursor cursor(text);
+    JsonCursor cursor(without_byte_order_mark(text));
     Status status = cursor.read_object([&](const std::string& key) {
       if (key != "model" || cursor.peek() != '{') return cursor.raw_value(file[key]);
       model.clear();

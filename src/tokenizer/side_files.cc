@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/assign_or_return.h"
+#include "base/strict_json.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/json_components.h"
@@ -218,6 +219,7 @@ Result<json::object> parse_side_file(std::string_view text, std::string_view nam
   if (text.empty()) return json::object();
   boost::system::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error) value = json::parse(strict_json(text), error);
   if (error || !value.is_object())
     return corrupt_data(concat(name, " is not a JSON object", error ? ": " + error.message() : ""));
   return std::move(value.as_object());

@@ -53,6 +53,16 @@ TEST(Tokenizer, ByteLevelDecodeRestoresEveryText) {
   }
 }
 
+// As Python writes them, and as editors leave them.
+TEST(Tokenizer, ReadsFilesThatAreNearlyJson) {
+  const std::string mark = "\xEF\xBB\xBF", text = read("gpt2.json");
+  const std::string config = mark + R"({"model_max_length": Infinity, "x": NaN, "eos_token": "<|odd|>",})";
+  const auto made = Tokenizer::from_json(mark + text, {.config = config});
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ((*made)->find("<|odd|>"), (*made)->eos());
+  EXPECT_EQ(*(*made)->encode("Hello world"), *load("gpt2.json")->encode("Hello world"));
+}
+
 TEST(Tokenizer, SentencePieceWithBytesRestoresEveryTextWithoutControlTokens) {
   const auto tokenizer = load("sp_bpe.model");
   std::mt19937_64 rng(2);

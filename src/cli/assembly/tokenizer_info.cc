@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 
+#include "loader/json_object.h"
 #include "loader/mapped_file.h"
 
 namespace pagoda {
@@ -12,9 +13,8 @@ namespace json = boost::json;
 namespace fs = std::filesystem;
 
 json::object parsed(const std::string& text) {
-  boost::system::error_code error;
-  json::value value = json::parse(text, error);
-  return !error && value.is_object() ? std::move(value.as_object()) : json::object();
+  Result<json::object> object = parse_json_object(text, "tokenizer_config.json");
+  return object ? *std::move(object) : json::object();
 }
 
 // tokenizer_config.json beside the tokenizer.
