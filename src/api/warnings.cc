@@ -32,6 +32,11 @@ void Warnings::add(std::string_view path, std::string_view problem) {
   if (is_new_to_log(std::string(problem))) log_warning("api", concat("in a request: ", problem));
 }
 
+void Warnings::add_all(const Warnings& others) {
+  for (const std::string& text : others.texts_)
+    if (std::ranges::find(texts_, text) == texts_.end()) texts_.push_back(text);
+}
+
 std::string Warnings::header() const {
   std::string out;
   for (std::size_t i = 0; i < texts_.size(); ++i) {

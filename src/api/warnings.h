@@ -12,6 +12,7 @@ class Warnings {
  public:
   // `path` names the field; `problem` states what is left out and why.
   void add(std::string_view path, std::string_view problem);
+  void add_all(const Warnings& others);
   bool empty() const { return texts_.empty(); }
   const std::vector<std::string>& texts() const { return texts_; }
   // The header's value: printable ASCII of at most 2 KiB. Empty: no warnings.

@@ -7,7 +7,9 @@
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
+#include "api/peer_sampling.h"
 #include "api/tool_fields.h"
+#include "api/unknown_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -17,6 +19,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 constexpr std::size_t kMaxBiases = 1024;
+constexpr std::size_t kMaxResponseFields = 256;
 constexpr std::string_view kTextOnly = "this model supports text only";
 constexpr std::string_view kNotBuilt = "this server does not implement it";
 
@@ -139,13 +142,9 @@ void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingPar
 void refuse_what_is_not_built(FieldReader& fields) {
   if (fields.boolean("post_sampling_probs").value_or(false))
     fields.not_built("post_sampling_probs", "n_probs has the log-probabilities before sampling");
-  if (fields.integer("n_cmpl", 1, 1000).value_or(1) > 1)
-    fields.not_built("n_cmpl", "for several answers use /v1/completions");
-  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.not_built("mirostat", kNotBuilt);
-  if (fields.number("typical_p", 0, 1).value_or(1) < 1) fields.not_built("typical_p", kNotBuilt);
-  for (const char* name : {"dry_multiplier", "xtc_probability", "dynatemp_range"})
-    if (fields.number(name, 0, 100).value_or(0) > 0) fields.not_built(name, kNotBuilt);
-  if (fields.number("top_n_sigma", -1, 1000).value_or(-1) > 0) fields.not_built("top_n_sigma", kNotBuilt);
+  for (const char* name : {"n_cmpl", "n"})
+    if (fields.integer(name, 1, 1000).value_or(1) > 1)
+      fields.not_built(name, "for several answers use /v1/completions");
   fields.not_built("image_data", kTextOnly);
   fields.not_built("lora", kNotBuilt);
 }
@@ -169,11 +168,16 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
                  .frequency_penalty = "frequency_penalty",
                  .seed = "seed"},
                 call.sampling);
+  read_peer_sampling(fields, call.sampling, out.warnings);
   read_stops(fields, "stop", call.answer);
   call.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   call.answer.return_token_ids = fields.boolean("return_tokens").value_or(false);
-  // -1: as many as there is room for; 0: the prompt is only computed, and cached for what comes then.
-  const auto count = fields.integer("n_predict", -1, 1 << 30);
+  out.response_fields = fields.strings("response_fields", kMaxResponseFields, 1024);
+  out.timings_per_token = fields.boolean("timings_per_token").value_or(false);
+  // -1 and -2: as many as there is room for; 0: the prompt is only computed, and cached for what comes then.
+  std::optional<std::int64_t> count;
+  for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"})
+    if (const auto given = fields.integer(name, -2, 1 << 30); !count) count = given;
   if (count && *count >= 0) call.max_tokens = std::max<std::int64_t>(*count, 1);
   call.answer.without_generation = count == 0;
   read_logit_bias(fields, context, call.sampling);
@@ -184,6 +188,11 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);
   if (!ids) return ids.error();
+  note_unknown_fields(fields, "llamacpp",
+                      {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "min_keep", "model",
+                       "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
+                       "dynatemp_exponent", "mirostat_tau", "mirostat_eta", "xtc_threshold",
+                       "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
   out.prompt = context.tokenizer->decode(*ids, /*skip_special_tokens=*/false);
   Result<ChatRequest> made = make_request(call, "prompt", *std::move(ids), context);
   if (!made) return made.error();

@@ -1,9 +1,28 @@
 #include "api/llamacpp/completion_writer.h"
 
+#include <algorithm>
+
 #include "api/logprob_writer.h"
 #include "api/timings.h"
+#include "base/json_cursor.h"
 
 namespace pagoda {
+namespace {
+
+// The text of a member's value; empty: there is none, or `object` is no object.
+std::string_view member(std::string_view object, std::string_view name) {
+  std::string_view found, value;
+  JsonCursor cursor(object);
+  if (cursor.peek() != '{') return found;
+  (void)cursor.read_object([&](const std::string& key) {
+    const Status status = cursor.raw_value(value);
+    if (key == name) found = value;
+    return status;
+  });
+  return found;
+}
+
+}  // namespace
 
 std::string llamacpp_error_body(const ApiError& error) {
   std::string_view type = error.status >= 500 ? "server_error" : "invalid_request_error";
@@ -20,7 +39,9 @@ std::string llamacpp_error_body(const ApiError& error) {
 LlamaCompletionWriter::LlamaCompletionWriter(LlamaCompletion call, const ApiContext& context)
     : StateWriter(std::move(call.answer), call.stream, context),
       sampling_(std::move(call.request.sampling)),
-      prompt_(to_valid_utf8(call.prompt)) {}
+      prompt_(to_valid_utf8(call.prompt)),
+      response_fields_(std::move(call.response_fields)),
+      timings_per_token_(call.timings_per_token) {}
 
 void LlamaCompletionWriter::write_end(JsonWriter& json) const {
   const ChoiceState& choice = state_.choices.front();
@@ -46,8 +67,22 @@ void LlamaCompletionWriter::write_end(JsonWriter& json) const {
               : choice.finish_reason == FinishReason::length ? "limit"
                                                              : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
-  json.key("tokens_cached").integer(usage.cached_tokens).key("timings");
-  write_timings(json, state_);
+  json.key("tokens_cached").integer(usage.cached_tokens);
+}
+
+void LlamaCompletionWriter::write_chosen(std::string_view whole, std::string& out) const {
+  JsonWriter json(out);
+  json.begin_object();
+  for (const std::string_view path : response_fields_) {
+    std::string_view value = whole;
+    for (std::size_t at = 0; at <= path.size() && !value.empty();) {
+      const std::size_t end = std::min(path.find('/', at), path.size());
+      value = member(value, path.substr(at, end - at));
+      at = end + 1;
+    }
+    if (!value.empty()) json.key(path).raw(value);
+  }
+  json.end_object();
 }
 
 void LlamaCompletionWriter::write_piece(std::string& out) {
@@ -55,6 +90,7 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
   ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
   const Usage usage = state_.usage();
   has_new_line_ = has_new_line_ || fresh.text.find('\n') != std::string::npos;
+  const std::size_t begin = out.size();
   JsonWriter json(out);
   json.begin_object().key("index").integer(0).key("content").string(to_valid_utf8(fresh.text));
   json.key("tokens").integers(fresh.token_ids).key("id_slot").integer(0).key("stop").boolean(last);
@@ -68,8 +104,17 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
       write_token_logprobs(json, token, *context_.tokenizer, {.with_ids = true});
     json.end_array();
   }
+  if (last || timings_per_token_) {
+    json.key("timings");
+    write_timings(json, state_);
+  }
   if (last) write_end(json);
   json.end_object();
+  if (last && !response_fields_.empty()) {
+    const std::string whole = out.substr(begin);
+    out.resize(begin);
+    write_chosen(whole, out);
+  }
 }
 
 void LlamaCompletionWriter::write_events(std::string& out) {

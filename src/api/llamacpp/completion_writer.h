@@ -18,10 +18,14 @@ class LlamaCompletionWriter final : public StateWriter {
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
   void write_piece(std::string& out);
+  // The fields of `whole` that the call asks for, by their paths.
+  void write_chosen(std::string_view whole, std::string& out) const;
   void write_end(JsonWriter& json) const;
 
   const SamplingParams sampling_;
   const std::string prompt_;
+  const std::vector<std::string> response_fields_;
+  const bool timings_per_token_;
   bool has_new_line_ = false;
 };
 

@@ -14,6 +14,7 @@ Result<ApiGeneration> generation(bool infill, const ApiCall& call, const ApiCont
   out.id = concat("cmpl-", call.id);
   out.requests.push_back(parsed->request);
   out.grammars = std::move(parsed->grammars);
+  out.warnings = std::move(parsed->warnings);
   out.answer = std::make_unique<LlamaCompletionWriter>(*std::move(parsed), context);
   return out;
 }

@@ -122,6 +122,82 @@ TEST(LlamaCompletion, OfNoTokensComputesThePromptAlone) {
   }
 }
 
+// As llama.vim asks, which shows the numbers beside its suggestion.
+TEST(LlamaCompletion, HasTheFieldsThatAreAskedFor) {
+  for (const bool stream : {false, true}) {
+    Asked asked(concat(R"("prompt":"hi","response_fields":["content","timings/prompt_n","tokens_cached",)",
+                       R"("generation_settings/stop","none/such","content/x"],"stream":)",
+                       stream ? "true" : "false"));
+    asked.say("ab");
+    const std::size_t at = stream ? asked.out.rfind("data: ") + 6 : 0;
+    const std::string_view body = std::string_view(asked.out).substr(at);
+    EXPECT_EQ(json::serialize(*parse_json(body)),
+              concat(R"({"content":")", stream ? "" : "ab",
+                     R"(","timings/prompt_n":3,"tokens_cached":0,"generation_settings/stop":[]})"));
+  }
+}
+
+TEST(LlamaCompletion, TimesOfEveryPieceWhereTheyAreAskedFor) {
+  for (const bool asks : {false, true}) {
+    Asked asked(concat(R"("prompt":"hi","stream":true,"timings_per_token":)", asks ? "true" : "false"));
+    asked.say("ab");
+    const json::value first = *parse_json(std::string_view(asked.out).substr(6, asked.out.find("\n\n") - 6));
+    EXPECT_EQ(first.as_object().contains("timings"), asks);
+  }
+}
+
+TEST(LlamaCompletion, SamplersThatAreNotListedAreOff) {
+  const auto sampling = [](std::string_view fields) {
+    Asked asked(concat(R"("prompt":"a","temperature":0.5,"top_k":5,"top_p":0.9,"min_p":0.1,)",
+                       R"("repeat_penalty":1.5,"presence_penalty":1)", fields));
+    EXPECT_TRUE(*asked.call) << fields;
+    return *asked.call ? (*asked.call)->request.sampling : SamplingParams();
+  };
+  const SamplingParams all = sampling("");
+  EXPECT_EQ(all.top_k, 5);
+  EXPECT_EQ(all.repetition_penalty, 1.5F);
+  for (const char* fim : {R"(,"samplers":["top_k","top_p","infill"])", R"(,"samplers":"kpi")"}) {
+    const SamplingParams some = sampling(fim);
+    EXPECT_EQ(some.top_k, 5);
+    EXPECT_EQ(some.top_p, 0.9F);
+    EXPECT_EQ(some.min_p, 0);
+    EXPECT_EQ(some.temperature, 1);
+    EXPECT_EQ(some.repetition_penalty, 1);
+    EXPECT_EQ(some.presence_penalty, 0);
+  }
+  EXPECT_EQ(sampling(R"(,"samplers":["temperature"])").temperature, 0.5F);
+  EXPECT_EQ(sampling(R"(,"samplers":["penalties"])").repetition_penalty, 1.5F);
+  EXPECT_EQ(sampling(R"(,"repeat_last_n":0)").repetition_penalty, 1);
+  EXPECT_EQ(sampling(R"(,"repeat_last_n":64)").repetition_penalty, 1.5F);
+}
+
+TEST(LlamaCompletion, WarnsOfWhatItLeavesOut) {
+  const auto warnings = [](std::string_view fields) {
+    Asked asked(concat(R"("prompt":"a",)", fields));
+    EXPECT_TRUE(*asked.call) << fields;
+    return *asked.call ? (*asked.call)->warnings.header() : std::string();
+  };
+  EXPECT_EQ(warnings(R"("repeat_last_n":64)"), "") << "no penalty";
+  EXPECT_NE(warnings(R"("repeat_last_n":64,"repeat_penalty":1.1)").find("repeat_last_n: "),
+            std::string::npos);
+  EXPECT_EQ(warnings(R"("repeat_last_n":-1,"repeat_penalty":1.1)"), "");
+  for (const char* name : {"min_keep", "n_indent", "t_max_predict_ms"}) {
+    EXPECT_NE(warnings(concat('"', name, "\":500")).find(name), std::string::npos);
+    EXPECT_EQ(warnings(concat('"', name, "\":0")), "");
+  }
+}
+
+TEST(LlamaCompletion, OtherNamesOfTheNumberOfTokens) {
+  const auto tokens = [](std::string_view fields) {
+    Asked asked(concat(R"("prompt":"a",)", fields));
+    return *asked.call ? (*asked.call)->request.sampling.max_tokens : -1;
+  };
+  EXPECT_EQ(tokens(R"("max_tokens":7)"), 7);
+  EXPECT_EQ(tokens(R"("max_completion_tokens":7)"), 7);
+  EXPECT_EQ(tokens(R"("max_tokens":7,"n_predict":3)"), 3);
+  EXPECT_EQ(tokens(R"("n_predict":-2)"), tokens(R"("n_predict":-1)"));
+}
+
 TEST(LlamaCompletion, PromptsOfIdsAndTexts) {
   const auto ids = [](std::string_view prompt) {
     Asked asked(concat("\"prompt\":", prompt));
@@ -161,6 +237,12 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("prompt":"a","mirostat":2)"), "mirostat");
   EXPECT_EQ(param(R"("prompt":"a","dynatemp_range":0.5)"), "dynatemp_range");
   EXPECT_EQ(param(R"("prompt":"a","top_n_sigma":2)"), "top_n_sigma");
+  for (const char* field : {R"("dry_multiplier":0.8)", R"("xtc_probability":0.5)", R"("typical_p":0.7)",
+                            R"("typ_p":0.7)", R"("tfs_z":0.9)", R"("n":2)"}) {
+    const std::string_view name = std::string_view(field).substr(1, std::string_view(field).find(':') - 2);
+    EXPECT_EQ(param(concat(R"("prompt":"a",)", field)), name);
+  }
+  EXPECT_TRUE(*Asked(R"("prompt":"a","xtc_probability":0.5,"xtc_threshold":0.6)").call) << "which is off";
   EXPECT_EQ(param(R"("prompt":"a","n_cmpl":2)"), "n_cmpl");
   for (const char* wrong :
        {"5", "[5]", "[[5]]", "[[99999,1]]", R"([["a","b"]])", "[[5,true]]", R"({"99999":1})"})

@@ -7,6 +7,7 @@
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
+#include "api/peer_sampling.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
@@ -35,10 +36,12 @@ void read_options(FieldReader& fields, ChatCall& call) {
   if (const auto count = reader.integer("num_predict", -2, 1 << 30); count && *count > 0)
     call.max_tokens = *count;
   call.clip_max_tokens = true;
-  if (reader.integer("mirostat", 0, 2).value_or(0) != 0)
-    reader.not_built("mirostat", "this server does not implement it");
-  if (reader.number("typical_p", 0, 1).value_or(1) < 1)
-    reader.not_built("typical_p", "this server does not implement it");
+  read_peer_sampling(reader, call.sampling, call.warnings);
+  // These tune Ollama's own machine; the context is the server's.
+  note_unknown_fields(reader, "ollama options",
+                      {"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa",
+                       "low_vram", "use_mmap", "use_mlock", "f16_kv", "vocab_only", "mirostat_tau",
+                       "mirostat_eta", "penalize_newline", "draft_num_predict"});
   if (!reader.ok()) fields.fail(reader.status());
 }
 

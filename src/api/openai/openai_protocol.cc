@@ -40,6 +40,9 @@ Result<ApiAnswer> detokenize(const ApiCall& call, const ApiContext& context) {
 Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context) {
   return answer(apply_template_body(call.body, context));
 }
+Result<ApiAnswer> count_chat(const ApiCall& call, const ApiContext& context) {
+  return answer(count_chat_body(call.body, context));
+}
 // Both makers' clients ask at the same path; Anthropic's say which version of its API they speak.
 ModelForm model_form(const ApiCall& call) {
   return call.header("anthropic-version").empty() ? ModelForm::openai : ModelForm::anthropic;
@@ -69,6 +72,7 @@ constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form,
 constexpr ApiRoute kRoutes[] = {
     {post("/v1/completions", Cost::generation, AnswerForm::sse), completion},
     {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
+    {post("/v1/chat/completions/input_tokens", Cost::text, AnswerForm::json), count_chat},  // llama.cpp's
     {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
     {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
     {post("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},

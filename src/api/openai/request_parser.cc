@@ -237,7 +237,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   refuse_what_is_not_built(fields, kind);
   std::optional<GrammarSpec> form = read_grammar(fields, context);
   read_request_fields(fields, request);
-  read_sampling_fields(fields, context, request.sampling, response);
+  read_sampling_fields(fields, context, request.sampling, response, call.warnings);
   (void)fields.string("user", kNoLimit);
   call.timeout_s = fields.number_above("timeout", 0, kMaxTimeoutS);
 
@@ -259,7 +259,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
     if (response.echo) response.echo_prefix = std::move(prompt.continued);
     response.echo = response.echo && !response.echo_prefix.empty();
     if (fields.ok()) choose_parser(fields, context, prompt, call, std::move(form));
-    call.warnings = std::move(prompt.warnings);
+    call.warnings.add_all(prompt.warnings);
     response.prompts.push_back({.text = {}, .token_ids = std::move(prompt.token_ids)});
   } else {
     response.prompts = read_prompts(fields, context, response.echo);

@@ -371,6 +371,27 @@ TEST(RequestParser, UnknownFieldsAreIgnored) {
   EXPECT_TRUE(parse(kText, with(kText, R"("made_up":{"x":[1]},"store":true)"), model.context).has_value());
 }
 
+// As llama.cpp's page and LM Studio's clients send them to /v1/chat/completions.
+TEST(RequestParser, LlamaCppsSamplingIsKnown) {
+  const TestModel model(1000);
+  const auto parse = [&](std::string_view fields) {
+    return parse_call(CallKind::completion, concat(R"({"prompt":"a",)", fields, "}"), {}, model.context);
+  };
+  const auto off = parse(
+      R"("repeat_penalty":1.2,"repeat_last_n":64,"dry_multiplier":0,"xtc_probability":0,"typ_p":1,
+         "dynatemp_range":0,"top_k":4,"samplers":["top_k","penalties"],"top_p":0.5)");
+  ASSERT_TRUE(off) << off.error().message();
+  EXPECT_EQ(off->requests[0].sampling.repetition_penalty, 1.2F);
+  EXPECT_EQ(off->requests[0].sampling.top_k, 4);
+  EXPECT_EQ(off->requests[0].sampling.top_p, 1);
+  EXPECT_NE(off->warnings.header().find("repeat_last_n"), std::string::npos);
+  EXPECT_EQ(
+      parse(R"("repeat_penalty":1.2,"repetition_penalty":1.1)")->requests[0].sampling.repetition_penalty,
+      1.1F);
+  for (const char* field : {"dry_multiplier", "xtc_probability", "mirostat", "top_n_sigma"})
+    EXPECT_EQ(parse(concat('"', field, R"(":0.5)")).error().param(), field);
+}
+
 TEST(RequestParser, DefaultsAreOpenAis) {
   const TestModel model;
   const auto text = parse(kText, with(kText, ""), model.context);

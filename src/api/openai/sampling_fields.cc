@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/chat_call.h"
+#include "api/peer_sampling.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -117,7 +118,7 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
 }  // namespace
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
-                          ResponseOptions& response) {
+                          ResponseOptions& response, Warnings& warnings) {
   assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
   response.cumulative_logprob = sampling.use_beam_search;
   // The model's defaults are for sampling.
@@ -134,6 +135,9 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
                  .frequency_penalty = "frequency_penalty",
                  .seed = "seed"},
                 sampling);
+  if (!fields.has("repetition_penalty"))
+    assign(sampling.repetition_penalty, fields.number_above("repeat_penalty", 0, 100));
+  read_peer_sampling(fields, sampling, warnings);
   read_logit_bias(fields, context, sampling);
 
   sampling.eos_token_ids = context.eos_token_ids;

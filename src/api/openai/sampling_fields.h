@@ -1,7 +1,7 @@
 #pragma once
 // The sampling fields of a body -> SamplingParams and the text-level stop rules. Ranges are vLLM's
-// where it has them; every multiplier has a cap. Not the token budget: request_parser.cc, which knows the
-// prompt's length.
+// where it has them, and llama.cpp's names are taken beside; every multiplier has a cap. Not the token
+// budget: request_parser.cc, which knows the prompt's length.
 #include "api/api_context.h"
 #include "api/field_reader.h"
 #include "api/openai/parsed_call.h"
@@ -10,6 +10,6 @@ namespace pagoda {
 
 // Reads into `sampling` and `response`; errors are left in `fields`.
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
-                          ResponseOptions& response);
+                          ResponseOptions& response, Warnings& warnings);
 
 }  // namespace pagoda

@@ -9,6 +9,7 @@
 #include "api/prompt_limits.h"
 #include "api/time_text.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace pagoda {
 namespace {
@@ -34,6 +35,17 @@ void write_model(JsonWriter& writer, const std::string& name, const ApiContext& 
   writer.end_object();
 }
 
+// As llama.cpp: bytes that are no text by themselves are a list of numbers.
+void write_piece(JsonWriter& writer, std::string_view bytes) {
+  if (is_valid_utf8(bytes)) {
+    writer.string(bytes);
+    return;
+  }
+  writer.begin_array();
+  for (const char byte : bytes) writer.integer(static_cast<unsigned char>(byte));
+  writer.end_array();
+}
+
 }  // namespace
 
 Result<std::string> tokenize_body(std::string_view body, const ApiContext& context) {
@@ -55,6 +67,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
     EncodeOptions options;
     options.add_special_tokens = llamacpp ? fields.boolean("add_special").value_or(false)
                                           : fields.boolean("add_special_tokens").value_or(true);
+    options.parse_special = fields.boolean("parse_special").value_or(true);
     if (fields.ok() && !prompt) fields.fail(name, "is required");
     if (prompt && prompt->size() > kTextBytes && exceeds_byte_bound(context, prompt->size()))
       fields.fail(context_length_exceeded(context, name, "The text is far longer than that."));
@@ -74,13 +87,11 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   writer.key("max_model_len").integer(context.max_model_len).key("tokens");
   if (with_pieces) {
     writer.begin_array();
-    for (const TokenId id : ids)
-      writer.begin_object()
-          .key("id")
-          .integer(id)
-          .key("piece")
-          .string(to_valid_utf8(context.tokenizer->token_bytes(id)))
-          .end_object();
+    for (const TokenId id : ids) {
+      writer.begin_object().key("id").integer(id).key("piece");
+      write_piece(writer, context.tokenizer->token_bytes(id));
+      writer.end_object();
+    }
     writer.end_array();
   } else {
     writer.integers(ids);
@@ -111,6 +122,16 @@ Result<std::string> apply_template_body(std::string_view body, const ApiContext&
       .string(to_valid_utf8(context.tokenizer->decode(ids, /*skip_special_tokens=*/false)))
       .end_object();
   return out;
+}
+
+Result<std::string> count_chat_body(std::string_view body, const ApiContext& context) {
+  const Result<json::value> value = parse_json_body(body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+  const std::vector<TokenId> ids = read_chat_prompt(fields, context).token_ids;
+  if (!fields.ok()) return fields.status();
+  return concat(R"({"object":"response.input_tokens","input_tokens":)", ids.size(), "}");
 }
 
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context) {

@@ -12,9 +12,10 @@ namespace pagoda {
 
 // {"prompt": …} or {"messages": […]} -> {"count", "max_model_len", "tokens", "token_strs"}.
 Result<std::string> tokenize_body(std::string_view body, const ApiContext& context);
-// {"tokens": […]} -> {"prompt"}.
-// llama.cpp's: the text of a conversation's prompt.
+// llama.cpp's: the text of a conversation's prompt, and how many tokens it has.
 Result<std::string> apply_template_body(std::string_view body, const ApiContext& context);
+Result<std::string> count_chat_body(std::string_view body, const ApiContext& context);
+// {"tokens": […]} -> {"prompt"}.
 Result<std::string> detokenize_body(std::string_view body, const ApiContext& context);
 enum class ModelForm { openai, anthropic };
 std::string models_body(const ApiContext& context, ModelForm form);

@@ -27,8 +27,21 @@ TEST(Tokenize, KnowsTheNamesOfTwoServers) {
   EXPECT_EQ(tokens(R"({"content":"hi","add_special":true})"), "[" + bos + ",104,105]");
   EXPECT_EQ(tokens(R"({"content":"hi","with_pieces":true})"),
             R"([{"id":104,"piece":"h"},{"id":105,"piece":"i"}])");
+  EXPECT_EQ(tokens(R"({"content":"\u00e1","with_pieces":true})"),
+            R"([{"id":195,"piece":[195]},{"id":161,"piece":[161]}])");
   EXPECT_EQ(tokens(R"({"content":5})"), "content");
   EXPECT_EQ(tokens("{}"), "prompt");
+}
+
+TEST(CountChat, IsTheLengthOfTheRenderedPrompt) {
+  const TestModel model;
+  const std::string body = R"({"messages":[{"role":"user","content":"hi"}]})";
+  const auto counted = count_chat_body(body, model.context);
+  ASSERT_TRUE(counted) << counted.error().message();
+  EXPECT_EQ(parse_json(*counted)->at("object"), "response.input_tokens");
+  EXPECT_EQ(parse_json(*counted)->at("input_tokens"),
+            parse_json(*tokenize_body(body, model.context))->at("count"));
+  EXPECT_EQ(count_chat_body("{}", model.context).error().param(), "messages");
 }
 
 TEST(Detokenize, KnowsTheNamesOfTwoServers) {

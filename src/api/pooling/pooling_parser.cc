@@ -19,6 +19,7 @@ constexpr std::size_t kAnyLength = std::size_t{1} << 30;
 std::string_view id_prefix(PoolingForm form) {
   switch (form) {
     case PoolingForm::embeddings:
+    case PoolingForm::embedding_list:
       return "embd-";
     case PoolingForm::pooling:
       return "pool-";
@@ -27,6 +28,7 @@ std::string_view id_prefix(PoolingForm form) {
     case PoolingForm::score:
       return "score-";
     case PoolingForm::rerank:
+    case PoolingForm::rerank_list:
       break;
   }
   return "rerank-";
@@ -57,6 +59,12 @@ VectorWishes read_wishes(FieldReader& fields, const ApiContext& context) {
       wishes.pooling.normalize = *value;
       break;
     }
+  }
+  // llama.cpp's norms by number.
+  if (const auto norm = fields.integer("embd_normalize", -1, 1 << 30)) {
+    if (*norm != -1 && *norm != 2)
+      fields.not_built("embd_normalize", "2 makes vectors of length 1, and -1 leaves them as they are");
+    wishes.pooling.normalize = *norm == 2;
   }
   return wishes;
 }
@@ -132,6 +140,15 @@ void add_pairs(FieldReader& fields, const std::vector<std::string>& first,
     keep(prompts.add_pair(first[first.size() == 1 ? 0 : i], second[i], concat(name, ".", i)));
 }
 
+// Without a form that the path names: the one whose fields the body has.
+PoolingForm form_of(PoolingForm form, const FieldReader& fields) {
+  if (form == PoolingForm::embeddings && fields.has("content") && !fields.has("input"))
+    return PoolingForm::embedding_list;
+  if (form == PoolingForm::rerank && fields.has("texts") && !fields.has("documents"))
+    return PoolingForm::rerank_list;
+  return form;
+}
+
 Status check_scores(const ApiContext& context) {
   if (context.vectors->kind == WorkKind::embed || context.vectors->size == 1) return ok_status();
   return invalid_argument(concat("This model classifies into ", context.vectors->size,
@@ -146,7 +163,10 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
   if (!value) return value.error();
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
-  PAGODA_RETURN_IF_ERROR(form == PoolingForm::embeddings ? check_makes_vectors(context, WorkKind::embed)
+  form = form_of(form, fields);
+  const bool embeds = form == PoolingForm::embeddings || form == PoolingForm::embedding_list;
+  const bool ranks = form == PoolingForm::rerank || form == PoolingForm::rerank_list;
+  PAGODA_RETURN_IF_ERROR(embeds                          ? check_makes_vectors(context, WorkKind::embed)
                          : form == PoolingForm::classify ? check_makes_vectors(context, WorkKind::score)
                                                          : check_makes_vectors(context));
   PoolingCall call;
@@ -157,18 +177,19 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
   for (const char* name : {"messages", "chat_template", "mm_processor_kwargs"})
     fields.not_built(name, "send texts or token ids");
 
-  if (form == PoolingForm::score || form == PoolingForm::rerank) {
+  if (form == PoolingForm::score || ranks) {
     PAGODA_RETURN_IF_ERROR(check_scores(context));
     if (!fields.ok()) return fields.status();
     call.num_compared = context.vectors->kind == WorkKind::embed ? 1 : 0;
     if (call.num_compared > 0) wishes.pooling.normalize = true;
     VectorPrompts prompts(context, std::move(wishes));
-    if (form == PoolingForm::rerank) {
+    if (ranks) {
       const std::optional<std::string> query = fields.string("query", kAnyLength);
       if (fields.ok() && !query) fields.fail("query", "is required");
-      call.documents = read_texts(fields, {"documents"});
+      call.documents = read_texts(fields, {"documents", "texts"});
       call.top_n = static_cast<std::size_t>(fields.integer("top_n", 0, 1 << 30).value_or(0));
-      call.return_documents = fields.boolean("return_documents").value_or(true);
+      call.return_documents = form == PoolingForm::rerank ? fields.boolean("return_documents").value_or(true)
+                                                          : fields.boolean("return_text").value_or(false);
       add_pairs(fields, {query.value_or("")}, call.documents, "documents", prompts, call);
     } else {
       const std::vector<std::string> first = read_texts(fields, {"text_1", "queries", "data_1"}),
@@ -184,7 +205,8 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
       fields.fail("task", "must be the task of the model, which returns a vector for each text");
     if (!fields.ok()) return fields.status();
     VectorPrompts prompts(context, std::move(wishes));
-    prompts.add_field(fields, "input", /*with_ids=*/true);
+    const bool content = form == PoolingForm::embedding_list && !fields.has("input");
+    prompts.add_field(fields, content ? "content" : "input", /*with_ids=*/true);
     call.requests = prompts.take();
   }
   if (!fields.ok()) return fields.status();

@@ -1,7 +1,8 @@
 #pragma once
 // Bodies of the calls for vectors (embeddings, pooling, classify, score, rerank) -> the engine's requests,
 // and how the answer is to look. Errors: invalid_argument and not_found, naming the field. Threads: any.
-// Source of the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank.
+// Source of the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank; llama.cpp's
+// embedding; rerank of text-embeddings-inference.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -15,7 +16,9 @@
 
 namespace pagoda {
 
-enum class PoolingForm { embeddings, pooling, classify, score, rerank };
+// embedding_list: llama.cpp's embeddings, a list without an object around it; rerank_list: likewise, of
+// text-embeddings-inference.
+enum class PoolingForm { embeddings, embedding_list, pooling, classify, score, rerank, rerank_list };
 
 struct PoolingCall {
   PoolingForm form = PoolingForm::embeddings;

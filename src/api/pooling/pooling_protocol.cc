@@ -28,6 +28,7 @@ constexpr RouteFacts post(std::string_view path) {
 
 constexpr ApiRoute kRoutes[] = {
     {post("/v1/embeddings"), answer<PoolingForm::embeddings>},
+    {post("/embedding"), answer<PoolingForm::embedding_list>},  // llama.cpp's
     {post("/pooling"), answer<PoolingForm::pooling>},
     {post("/classify"), answer<PoolingForm::classify>},
     {post("/score"), answer<PoolingForm::score>},

@@ -2,6 +2,7 @@
 // clients send them, answers as they read them.
 #include <gtest/gtest.h>
 
+#include <boost/json/serialize.hpp>
 #include <cmath>
 #include <limits>
 
@@ -166,6 +167,39 @@ TEST(Pooling, AVectorThatIsNoNumberEndsTheCall) {
   writer.add(0, std::move(output));
   EXPECT_TRUE(writer.finished());
   EXPECT_EQ(writer.error().code(), StatusCode::internal);
+}
+
+// llama.cpp's /embedding, and its `content` at the other paths; rerank of text-embeddings-inference.
+TEST(Pooling, ListsWithoutAnObject) {
+  const Model model(WorkKind::embed, 2);
+  EXPECT_EQ(
+      boost::json::serialize(model.answer(PoolingForm::embedding_list, R"({"content":"ab"})", {{1, 2}})),
+      R"([{"index":0,"embedding":[[1,2]]}])");
+  for (const char* body : {R"({"content":["ab",[5,6]]})", R"({"input":["ab",[5,6]]})"}) {
+    const auto call = model.parse(PoolingForm::embedding_list, body);
+    ASSERT_TRUE(call) << call.error().message();
+    ASSERT_EQ(call->requests.size(), 2u);
+    EXPECT_TRUE(call->requests[0].work.pooling.normalize);
+  }
+  EXPECT_EQ(model.parse(PoolingForm::embeddings, R"({"content":"ab"})")->form, PoolingForm::embedding_list);
+  EXPECT_EQ(model.parse(PoolingForm::embeddings, R"({"input":"a","content":"b"})")->form,
+            PoolingForm::embeddings);
+  const auto normalize = [&](std::string_view norm) {
+    const auto call =
+        model.parse(PoolingForm::embedding_list, concat(R"({"content":"a","embd_normalize":)", norm, "}"));
+    return call ? (call->requests[0].work.pooling.normalize ? "yes" : "no") : call.error().param();
+  };
+  EXPECT_EQ(normalize("-1"), "no");
+  EXPECT_EQ(normalize("2"), "yes");
+  EXPECT_EQ(normalize("1"), "embd_normalize");
+
+  const Model scorer(WorkKind::score, 1);
+  EXPECT_EQ(boost::json::serialize(scorer.answer(
+                PoolingForm::rerank, R"({"query":"q","texts":["a","b"],"return_text":true})", {{1}, {3}})),
+            R"([{"index":1,"text":"b","score":3},{"index":0,"text":"a","score":1}])");
+  EXPECT_EQ(
+      boost::json::serialize(scorer.answer(PoolingForm::rerank, R"({"query":"q","texts":["a"]})", {{1}})),
+      R"([{"index":0,"score":1}])");
 }
 
 }  // namespace

@@ -53,6 +53,10 @@ void PoolingWriter::write_usage(JsonWriter& json) const {
 }
 
 void PoolingWriter::write_begin(std::string& out) {
+  if (listed()) {
+    out.push_back('[');
+    return;
+  }
   JsonWriter json(out);
   json.begin_object().key("id").string(call_.id);
   if (call_.form == PoolingForm::rerank) {
@@ -69,6 +73,11 @@ void PoolingWriter::write_ranked(std::string& out, std::size_t rank) const {
   const std::size_t index = order_[rank];
   JsonWriter json(out);
   json.begin_object().key("index").integer(static_cast<std::int64_t>(index));
+  if (listed()) {
+    if (call_.return_documents) json.key("text").string(call_.documents[index]);
+    json.key("score").float32(scores_[index]).end_object();
+    return;
+  }
   if (call_.return_documents)
     json.key("document").begin_object().key("text").string(call_.documents[index]).end_object();
   json.key("relevance_score").float32(scores_[index]).end_object();
@@ -88,7 +97,7 @@ void PoolingWriter::write_class(JsonWriter& json, std::size_t index) const {
 }
 
 void PoolingWriter::write_item(std::string& out, std::size_t index) {
-  if (call_.form == PoolingForm::rerank) return write_ranked(out, index);
+  if (ranks()) return write_ranked(out, index);
   JsonWriter json(out);
   json.begin_object().key("index").integer(static_cast<std::int64_t>(index));
   if (call_.form == PoolingForm::score) {
@@ -97,6 +106,10 @@ void PoolingWriter::write_item(std::string& out, std::size_t index) {
   }
   if (call_.form == PoolingForm::classify) {
     write_class(json, index);
+  } else if (listed()) {  // a list of one: llama.cpp's may have a vector for each token
+    json.key("embedding").begin_array();
+    write_floats(json, vectors_[index]);
+    json.end_array();
   } else {
     const bool embedding = call_.form == PoolingForm::embeddings;
     json.key("object").string(embedding ? "embedding" : "pooling").key(embedding ? "embedding" : "data");
@@ -111,6 +124,7 @@ void PoolingWriter::write_item(std::string& out, std::size_t index) {
 
 void PoolingWriter::write_end(std::string& out) {
   out.push_back(']');
+  if (listed()) return;
   if (call_.form != PoolingForm::rerank) {
     out.push_back(',');
     std::string usage_text;

@@ -22,7 +22,12 @@ class PoolingWriter final : public VectorWriter {
   void write_end(std::string& out) override;
 
  private:
-  bool scores() const { return call_.form == PoolingForm::score || call_.form == PoolingForm::rerank; }
+  bool ranks() const { return call_.form == PoolingForm::rerank || call_.form == PoolingForm::rerank_list; }
+  bool scores() const { return call_.form == PoolingForm::score || ranks(); }
+  // The list alone, without an object around it.
+  bool listed() const {
+    return call_.form == PoolingForm::embedding_list || call_.form == PoolingForm::rerank_list;
+  }
   void write_usage(JsonWriter& json) const;
   void write_ranked(std::string& out, std::size_t rank) const;
   void write_class(JsonWriter& json, std::size_t index) const;
