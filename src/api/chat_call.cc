@@ -42,7 +42,8 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
   const auto number = [&](std::string_view name, double low, double high, float& value) {
     if (!name.empty()) assign(value, fields.number(name, low, high));
   };
-  number(names.temperature, 0, 100, sampling.temperature);
+  number(names.temperature, names.negative_is_greedy ? -100 : 0, 100, sampling.temperature);
+  sampling.temperature = std::max(sampling.temperature, 0.0f);
   if (sampling.temperature > 0) sampling.temperature = std::max(sampling.temperature, kMinTemperature);
   number(names.min_p, 0, 1, sampling.min_p);
   number(names.presence_penalty, -2, 2, sampling.presence_penalty);

@@ -28,6 +28,7 @@ SamplingParams default_sampling(const ApiContext& context);
 struct SamplingNames {
   std::string_view temperature = "temperature", top_p = "top_p", top_k = "top_k", min_p = {};
   std::string_view repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {}, seed = {};
+  bool negative_is_greedy = false;  // A temperature below zero; else it is refused.
 };
 void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling);
 // "stop", or the protocol's name for it.

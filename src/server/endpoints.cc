@@ -8,6 +8,7 @@
 #include "api/json.h"
 #include "base/ascii.h"
 #include "base/strings.h"
+#include "server/absent_paths.h"
 
 namespace pagoda {
 namespace {
@@ -123,10 +124,12 @@ constexpr Route kSmallRoutes[] = {
 // OpenAI's message. The path is repeated only if it is short, printable text.
 std::string invalid_url(const HttpRequest& request) {
   constexpr std::size_t kMaxShownPath = 100;
+  const std::string_view instead = instead_of(request.path);
   const bool shown = request.path.size() <= kMaxShownPath &&
                      std::ranges::all_of(request.path, [](char c) { return c > ' ' && c < 0x7f; });
-  return concat("Invalid URL (", request.method, shown ? " " : "", shown ? request.path : "",
-                "). /openapi.json lists the routes; those of OpenAI's API begin with /v1/.");
+  return concat(
+      "Invalid URL (", request.method, shown ? " " : "", shown ? request.path : "", "). ", instead,
+      instead.empty() ? "/openapi.json lists the routes; those of OpenAI's API begin with /v1/." : "");
 }
 
 }  // namespace

@@ -99,6 +99,8 @@ def test_a_wrong_path_and_a_wrong_model_are_named():
     with serving(small_model(), "--served-model-name", "right") as server:
         error = httpx.post(server.url + "/v1/chat/completion", json={}).json()["error"]["message"]
         assert "Invalid URL (POST /v1/chat/completion)" in error and "/v1/" in error
+        error = httpx.post(server.url + "/v1/audio/speech", json={}).json()["error"]["message"]
+        assert error.startswith("Invalid URL (POST /v1/audio/speech). ") and "text only" in error
         error = httpx.post(server.url + "/v1/completions", json={"model": "gpt-4", "prompt": "a"}).json()["error"]
         assert error["message"] == "The model `gpt-4` does not exist. This server has `right`."
 

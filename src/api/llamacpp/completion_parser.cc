@@ -166,7 +166,8 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
                  .repetition_penalty = "repeat_penalty",
                  .presence_penalty = "presence_penalty",
                  .frequency_penalty = "frequency_penalty",
-                 .seed = "seed"},
+                 .seed = "seed",
+                 .negative_is_greedy = true},
                 call.sampling);
   read_peer_sampling(fields, call.sampling, out.warnings);
   read_stops(fields, "stop", call.answer);

@@ -198,6 +198,12 @@ TEST(LlamaCompletion, OtherNamesOfTheNumberOfTokens) {
   EXPECT_EQ(tokens(R"("n_predict":-2)"), tokens(R"("n_predict":-1)"));
 }
 
+TEST(LlamaCompletion, ANegativeTemperatureIsGreedy) {
+  Asked asked(R"("prompt":"a","temperature":-1)");
+  ASSERT_TRUE(*asked.call) << asked.call->error().message();
+  EXPECT_EQ((*asked.call)->request.sampling.temperature, 0);
+}
+
 TEST(LlamaCompletion, PromptsOfIdsAndTexts) {
   const auto ids = [](std::string_view prompt) {
     Asked asked(concat("\"prompt\":", prompt));

@@ -66,7 +66,9 @@ bool read_unload(FieldReader& fields) {
   const json::value* keep = fields.raw("keep_alive", {"number", "string"});
   if (keep == nullptr) return false;
   if (keep->is_number()) return keep->to_number<double>() == 0;  // Python's client sends 0.0
-  return *keep == json::value("0") || *keep == json::value("0s");
+  if (!keep->is_string()) return false;
+  const std::string_view duration = keep->get_string();  // "0", "0s", "0m"
+  return duration.starts_with('0') && duration.find_first_of("123456789") == std::string_view::npos;
 }
 
 void read_think(FieldReader& fields, Conversation& conversation) {

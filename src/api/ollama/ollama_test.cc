@@ -143,7 +143,9 @@ TEST(Ollama, WithoutAPromptTheModelIsSaidToBeLoadedOrToLeave) {
            {R"("prompt":"","keep_alive":-1)", "load"},
            {R"("keep_alive":0)", "unload"},
            {R"("prompt":"","keep_alive":0.0)", "unload"},
-           {R"("keep_alive":"0s")", "unload"}}) {
+           {R"("keep_alive":"0s")", "unload"},
+           {R"("keep_alive":"0m")", "unload"},
+           {R"("keep_alive":"0h5m")", "load"}}) {
     Asked asked(false, fields);
     ASSERT_TRUE(*asked.call) << fields;
     EXPECT_FALSE((*asked.call)->request);

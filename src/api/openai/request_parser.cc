@@ -213,6 +213,8 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
   Result<std::vector<GrammarSpec>> grammars = hold_answer(wishes, context, parser);
   if (!grammars) return fields.fail(grammars.error());
   call.grammars = *std::move(grammars);
+  // llama.cpp's: the answer as the model says it.
+  if (fields.string("reasoning_format", 32) == "none") parser.reasoning_parser.clear();
   response.origins = std::move(prompt.origins);
   set_answer_parser(std::move(parser), std::move(prompt.tools), response);
 }
@@ -246,6 +248,8 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   if (const auto newer = read_max_tokens(fields, "max_completion_tokens", false);
       newer && kind == CallKind::chat)
     max_tokens = newer;
+  if (const auto llamacpps = read_max_tokens(fields, "n_predict", echo_without_tokens); !max_tokens)
+    max_tokens = llamacpps;
   const bool unbounded = max_tokens == kUnbounded;
   if (unbounded) max_tokens.reset();
   if (max_tokens && request.sampling.min_tokens > *max_tokens)

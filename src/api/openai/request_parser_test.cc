@@ -388,6 +388,9 @@ TEST(RequestParser, LlamaCppsSamplingIsKnown) {
   EXPECT_EQ(
       parse(R"("repeat_penalty":1.2,"repetition_penalty":1.1)")->requests[0].sampling.repetition_penalty,
       1.1F);
+  EXPECT_EQ(parse(R"("n_predict":7)")->requests[0].sampling.max_tokens, 7);
+  EXPECT_EQ(parse(R"("n_predict":7,"max_tokens":5)")->requests[0].sampling.max_tokens, 5);
+  EXPECT_EQ(parse(R"("n_predict":0)").error().param(), "n_predict");
   for (const char* field : {"dry_multiplier", "xtc_probability", "mirostat", "top_n_sigma"})
     EXPECT_EQ(parse(concat('"', field, R"(":0.5)")).error().param(), field);
 }

@@ -184,6 +184,14 @@ TEST(ToolAnswers, ReasoningCanBeLeftOut) {
   EXPECT_FALSE(message.contains("reasoning"));
 }
 
+TEST(ToolAnswers, ReasoningStaysInTheTextWhereItIsWantedRaw) {
+  Call call("\"reasoning_format\":\"none\"");
+  call.answer("hm</think>Ok");
+  const json::object message = call.choice().at("message").as_object();
+  EXPECT_EQ(message.at("content"), "hm</think>Ok");
+  EXPECT_FALSE(message.contains("reasoning"));
+}
+
 // The fake tokenizer's special token <x> means nothing to the format: it is no text, unless asked for.
 TEST(ToolAnswers, SpecialTokensAreNoText) {
   for (const bool shown : {false, true}) {
