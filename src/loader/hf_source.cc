@@ -115,11 +115,6 @@ Status open_files(const ModelFiles& files, Weights& weights) {
   return ok_status();
 }
 
-// gpt-oss' MXFP4 in two tensors, which are taken as they are. Other bytes are masks of old files.
-bool is_mxfp4_part(const FileTensor& tensor) {
-  return tensor.type == "U8" && (tensor.name.ends_with("_blocks") || tensor.name.ends_with("_scales"));
-}
-
 }  // namespace
 
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text) {
@@ -165,10 +160,9 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
                  ? supported
                  : corrupt_data(concat("tensor '", printable(name), "' of dtype ", tensor.type,
                                        " belongs to a quantised weight that is not there"));
-    const bool mxfp4 = is_mxfp4_part(tensor);
-    if (!tensor.dtype && !mxfp4) continue;
-    out.bytes_by_type[mxfp4 ? "MXFP4" : std::string(tensor.type)] += tensor.bytes;
-    out.tensors.emplace(name, TensorView{mxfp4 ? DType::u8 : *tensor.dtype, tensor.shape, tensor.data});
+    if (!tensor.dtype) continue;  // bytes that are masks of old files
+    out.bytes_by_type[std::string(tensor.type)] += tensor.bytes;
+    out.tensors.emplace(name, TensorView{*tensor.dtype, tensor.shape, tensor.data});
   }
   return out;
 }

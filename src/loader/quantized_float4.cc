@@ -1,6 +1,7 @@
 // Weights in 4-bit floats (e2m1), two to a byte, the first in the lower half. NVFP4: an e4m3 scale for 16
 // neighbours, and a number for the tensor by which modelopt multiplies scales (weight_scale_2) and
-// compressed-tensors divides them (weight_global_scale). MXFP4: a power of two for 32 neighbours.
+// compressed-tensors divides them (weight_global_scale). MXFP4: a power of two for 32 neighbours; gpt-oss has
+// [.., rows, blocks, 16] bytes of such.
 #include <cstring>
 
 #include "base/assign_or_return.h"
@@ -92,6 +93,15 @@ Status decode_blocks(const Nvfp4& of, std::int64_t first, std::int64_t count, st
   return ok_status();
 }
 
+// Whether there is a scale for each `group` neighbours.
+Status check_groups(const FileTensor& scales, const QuantizedWeight& weight, std::int64_t group) {
+  std::vector<std::int64_t> needed = weight.shape;
+  needed.back() /= group;
+  if (scales.shape == needed && weight.columns() % group == 0) return ok_status();
+  return bad_tensor(scales.name, "has shape ", shape_text(scales.shape),
+                    ", which does not fit to weights of ", shape_text(weight.shape));
+}
+
 // DType::mxfp4: the power of two before elements i and i + 16 in a byte.
 Status decode_mxfp4(const FileTensor& codes, const FileTensor& powers, std::int64_t columns,
                     std::int64_t first, std::int64_t count, std::byte* to) {
@@ -106,7 +116,30 @@ Status decode_mxfp4(const FileTensor& codes, const FileTensor& powers, std::int6
   return ok_status();
 }
 
+Result<QuantizedWeight> mxfp4_weight(QuantizedWeight out, const FileTensor& codes, const FileTensor& powers) {
+  PAGODA_RETURN_IF_ERROR(check_groups(powers, out, 32));
+  out.number = QuantizedNumber::mxfp4;
+  out.dtype = DType::mxfp4;
+  out.decode = [codes, powers, columns = out.columns()](std::int64_t first, std::int64_t count,
+                                                        std::byte* to) {
+    return decode_mxfp4(codes, powers, columns, first, count, to);
+  };
+  return out;
+}
+
 }  // namespace
+
+Result<QuantizedWeight> mxfp4_blocks_weight(const Quantization&, const StoredTensors& stored,
+                                            const FileTensor& weight) {
+  if (weight.shape.size() < 3 || weight.shape.back() != 16)
+    return wrong_shape(weight, "and needs blocks of 16 bytes");
+  const std::string name = weight.name.substr(0, weight.name.rfind("_blocks")) + "_scales";
+  PAGODA_ASSIGN_OR_RETURN(const FileTensor powers, find_part(stored, name, "U8", weight.shape.size() - 1));
+  QuantizedWeight out{.shape = weight.shape, .parts = {weight.name, name}};
+  out.shape.pop_back();
+  out.shape.back() *= 32;
+  return mxfp4_weight(std::move(out), weight, powers);
+}
 
 Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& stored,
                                       const FileTensor& weight) {
@@ -118,20 +151,8 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   out.shape.back() *= 2;
   const std::int64_t columns = out.columns(), matrix_rows = weight.shape[weight.shape.size() - 2];
   const FileTensor powers = stored.find(name + "_scale")->second;
-  const bool is_mxfp4 = powers.type == "U8" || powers.type == "F8_E8M0";
-  std::vector<std::int64_t> needed = out.shape;
-  needed.back() /= is_mxfp4 ? 32 : 16;
-  if (powers.shape != needed || columns % (is_mxfp4 ? 32 : 16) != 0)
-    return bad_tensor(powers.name, "has shape ", shape_text(powers.shape),
-                      ", which does not fit to weights of ", shape_text(out.shape));
-  if (is_mxfp4) {
-    out.number = QuantizedNumber::mxfp4;
-    out.dtype = DType::mxfp4;
-    out.decode = [weight, powers, columns](std::int64_t first, std::int64_t count, std::byte* to) {
-      return decode_mxfp4(weight, powers, columns, first, count, to);
-    };
-    return out;
-  }
+  if (powers.type == "U8" || powers.type == "F8_E8M0") return mxfp4_weight(std::move(out), weight, powers);
+  PAGODA_RETURN_IF_ERROR(check_groups(powers, out, 16));
   if (powers.type != "F8_E4M3")
     return bad_tensor(powers.name, "has dtype ", powers.type, ", which no scale of 4-bit floats has");
   const Result<Global> global =

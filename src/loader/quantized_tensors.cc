@@ -32,6 +32,11 @@ std::string without(std::string_view name, std::string_view end) {
 
 constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
 
+// gpt-oss' MXFP4, whose powers of two are `_scales` beside it.
+bool has_mxfp4_blocks(const FileTensor& tensor) {
+  return tensor.type == "U8" && tensor.name.ends_with("_blocks");
+}
+
 // The first compressed-tensors wrote zero points of 8-bit floats, which are zeros.
 bool is_no_zero_point(const FileTensor& tensor) {
   return tensor.type == "F8_E4M3" && tensor.name.ends_with("_zero_point") &&
@@ -47,6 +52,7 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
   if (name.ends_with(kQweight))
     return {how.method == QuantizationMethod::awq ? awq_weight : gptq_weight,
             concat(without(name, kQweight), ".weight")};
+  if (has_mxfp4_blocks(tensor)) return {mxfp4_blocks_weight, name};
   if (how.method == QuantizationMethod::bitnet)
     return tensor.type == "U8" && name.ends_with(".weight") ? Found{ternary_weight, name} : Found{};
   if (how.method == QuantizationMethod::mlx)
@@ -97,6 +103,7 @@ Result<Quantization> quantization_by_tensors(const Quantization& how, const Stor
                                        .block_columns = 128},
                                       {.number = QuantizedNumber::e4m3, .scales = ScaleShape::tensor},
                                       {.number = QuantizedNumber::e4m3, .scales = ScaleShape::channel}}};
+    if (has_mxfp4_blocks(tensor)) return Quantization{.method = QuantizationMethod::mxfp4};
     if (tensor.type == "U8" && stored.contains(name + "_scale") && stored.contains(name + "_scale_2"))
       return Quantization{.method = QuantizationMethod::modelopt,
                           .schemes = {{.number = QuantizedNumber::nvfp4, .group_size = 16}}};

@@ -50,7 +50,8 @@ MakeWeight int8_weight;     // I8 in rows, bitsandbytes' among them
 MakeWeight packed_weight;   // compressed-tensors' 4 and 8 bits
 MakeWeight ternary_weight;  // BitNet's, of which a byte has four
 MakeWeight gptq_weight, awq_weight;
-MakeWeight float4_weight;  // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors
+MakeWeight float4_weight;        // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors
+MakeWeight mxfp4_blocks_weight;  // gpt-oss'
 MakeWeight bitsandbytes_weight;
 MakeWeight mlx_weight;  // integers of 2 to 8 bits, MXFP4, MXFP8, NVFP4
 

@@ -90,9 +90,13 @@ Status add_config(const std::string& path, Description& out) {
   return add_model(read_config_json(text, generation), path, false, out);
 }
 
-void add_weights(const ReadableTensors& readable, Description& out) {
-  for (const auto& [name, tensor] : readable.tensors) {
-    const bool quantised = readable.quantized->tensors().contains(name);
+void add_weights(const Quantization& how, const StoredTensors& stored, Description& out) {
+  const auto readable = readable_tensors(how, stored);
+  if (!readable) return unsupported(out, readable.error());
+  const auto& quantised_tensors = readable->quantized->tensors();
+  if (!quantised_tensors.empty()) out.quantised_types = describe_types(readable->bytes_by_type);
+  for (const auto& [name, tensor] : readable->tensors) {
+    const bool quantised = quantised_tensors.contains(name);
     out.weights.push_back(
         {name, std::string(dtype_info(tensor.dtype).name), tensor.shape,
          quantised ? estimated_packed_bytes(tensor.dtype, tensor.elements()) : tensor.bytes()});
@@ -113,15 +117,10 @@ Result<Description> describe_folder(const ModelFiles& files) {
   const auto said = read_quantization_files(
       optional_text_file(inside("config.json"), kMaxConfigBytes).value_or("{}"),
       [&](std::string_view name) { return optional_text_file(inside(name), kMaxConfigBytes); });
-  if (!said) {
+  if (said)
+    add_weights(*said, stored, out);
+  else
     unsupported(out, said.error());
-  } else if (const auto readable = readable_tensors(*said, stored); !readable) {
-    unsupported(out, readable.error());
-  } else {
-    out.quantised_types =
-        readable->quantized->tensors().empty() ? "" : describe_types(readable->bytes_by_type);
-    add_weights(*readable, out);
-  }
   if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
   if (out.model) {
     out.model->name = files.name;
@@ -209,7 +208,7 @@ Result<Description> describe_safetensors_file(const std::string& path) {
   Description out{.path = path, .format = "safetensors"};
   StoredTensors stored;
   PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
-  if (const auto readable = readable_tensors({}, stored); !readable) unsupported(out, readable.error());
+  add_weights({}, stored, out);
   return out;
 }
 
@@ -241,10 +240,6 @@ std::int64_t Description::parameters() const {
   for (const DescribedTensor& tensor : read_tensors()) {
     // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
     std::int64_t product = 1;
-    if (tensor.type == "U8") {  // MXFP4 in two tensors: two weights to a byte, and their scales
-      if (tensor.name.ends_with("_scales")) continue;
-      if (tensor.name.ends_with("_blocks")) product = 2;
-    }
     for (const std::int64_t extent : tensor.shape) product *= extent;
     add_up(product, sum);
   }

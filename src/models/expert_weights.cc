@@ -13,22 +13,15 @@ class Stack {
  public:
   Stack(WeightLoader& loader, const ExpertNames& names, std::string name, std::int64_t experts,
         std::int64_t rows, std::int64_t columns, bool transposed)
-      : loader_(loader), names_(names), name_(std::move(name)), rows_(rows), transposed_(transposed) {
+      : loader_(loader), name_(std::move(name)), rows_(rows), transposed_(transposed) {
     WeightReader& reader = loader.reader();
-    if (!names.scales.empty()) {
-      weight_ = reader.bytes(name_ + names.weight, {experts, rows, columns / 32, 16});
-      scales_ = reader.bytes(name_ + names.scales, {experts, rows, columns / 32});
-      if (columns % 32 != 0)
-        reader.fail(corrupt_data(concat("'", name_, "' has rows that are not whole blocks")));
-    } else {
-      // transformers saves some [out, in] that hubs have [in, out].
-      if (rows != columns && reader.has_tensor(name_ + names.weight, {experts, rows, columns}))
-        transposed_ = false;
-      if (transposed_) std::swap(rows, columns);
-      weight_ = names.joined ? reader.tensor(name_ + names.weight, {experts * rows, columns})
-                             : reader.tensor(name_ + names.weight, {experts, rows, columns});
-      weight_.shape = {experts, rows, columns};
-    }
+    // transformers saves some [out, in] that hubs have [in, out].
+    if (rows != columns && reader.has_tensor(name_ + names.weight, {experts, rows, columns}))
+      transposed_ = false;
+    if (transposed_) std::swap(rows, columns);
+    weight_ = names.joined ? reader.tensor(name_ + names.weight, {experts * rows, columns})
+                           : reader.tensor(name_ + names.weight, {experts, rows, columns});
+    weight_.shape = {experts, rows, columns};
     if (names.expert_scales.empty() || !(name_ + ".scale").ends_with(names.expert_scales))
       factors_ = loader.nvfp4_scales(name_, weight_.dtype, experts);
     if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
@@ -39,10 +32,7 @@ class Stack {
     if (!loader_.status().ok()) return;
     const std::string name = concat(name_, "[", expert, "]");
     const std::size_t first = matrices.views.size();
-    if (names_.scales.empty())
-      loader_.add_picked(matrices, part_at(weight_, expert), name, rows, step, transposed_);
-    else
-      loader_.add_mxfp4(matrices, part_at(weight_, expert), part_at(scales_, expert), name, rows, step);
+    loader_.add_picked(matrices, part_at(weight_, expert), name, rows, step, transposed_);
     if (!factors_.empty()) loader_.scale_from(matrices, first, factors_[static_cast<std::size_t>(expert)]);
     if (bias_.data == nullptr) return;
     std::vector<float> all(static_cast<std::size_t>(rows_));
@@ -53,11 +43,10 @@ class Stack {
 
  private:
   WeightLoader& loader_;
-  const ExpertNames& names_;
   std::string name_;
   std::int64_t rows_;
   bool transposed_;
-  TensorView weight_, scales_, bias_;
+  TensorView weight_, bias_;
   std::vector<float> factors_;  // one for each expert, or empty
 };
 

@@ -208,7 +208,7 @@ class Conversion {
     for (const ExpertNames& form : from_.experts) {
       const std::string down = from + numbered(form.down, 0) + form.weight;
       if (form.down.empty() || reader_.find(down) == nullptr) continue;
-      if (form.transposed || form.interleaved || form.joined || form.down_transposed || !form.scales.empty())
+      if (form.transposed || form.interleaved || form.joined || form.down_transposed)
         return fail(refused("its experts are stored as '", printable(down), "'"));
       for (const ExpertName name : kOfMixture)
         if (!(form.*name).empty()) add_module(from + form.*name, to + other.*name);

@@ -224,7 +224,7 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
     const TensorView& tensor = *source.find(name);
     const bool plain =
         tensor.dtype == DType::f32 || tensor.dtype == DType::f16 || tensor.dtype == DType::bf16;
-    if (is_quantized(tensor.dtype) || tensor.dtype == DType::u8)
+    if (is_quantized(tensor.dtype))
       return unimplemented(concat("tensor '", printable(name), "' is quantised already"));
     const auto part = part_of(names, name.ends_with(kWeight) ? module_name(name) : name);
     const bool wanted = part && is_sublayer_part(part->part);

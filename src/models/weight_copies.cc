@@ -1,11 +1,8 @@
 #include "models/weight_copies.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "base/strings.h"
 #include "kernels/dequantize.h"
-#include "kernels/tiles.h"
 
 namespace pagoda {
 
@@ -53,35 +50,6 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
     dequantize_row(matrix, row, row_values.data());
     std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
   }
-}
-
-void join_mxfp4(const KernelContext& context, const TensorView& blocks, const TensorView& scales, Range rows,
-                std::int64_t step, std::vector<std::byte>& copy) {
-  constexpr std::int64_t kBytes = 17;
-  const std::int64_t per_row = scales.columns();
-  copy.resize(static_cast<std::size_t>(rows.count * per_row * kBytes));
-  for_ranges(context, rows.count, 16, [&](std::int64_t first, std::int64_t last) {
-    std::byte* to = copy.data() + first * per_row * kBytes;
-    for (std::int64_t row = first; row < last; ++row) {
-      const std::int64_t begin = (rows.first + row * step) * per_row;
-      for (std::int64_t block = begin; block < begin + per_row; ++block, to += kBytes) {
-        const std::byte* const pairs = blocks.data + block * 16;
-        const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
-        to[0] = scales.data[block];
-        for (int i = 0; i < 16; ++i) to[1 + i] = element(i) | element(i + 16) << 4;
-      }
-    }
-  });
-}
-
-Status check_powers(const TensorView& scales, Range rows, std::int64_t step) {
-  const std::int64_t per_row = scales.columns();
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const std::byte* const begin = scales.data + (rows.first + row * step) * per_row;
-    if (std::find(begin, begin + per_row, std::byte{255}) != begin + per_row)
-      return corrupt_data(concat("has a scale that is not a number, in row ", rows.first + row * step));
-  }
-  return ok_status();
 }
 
 }  // namespace pagoda

@@ -142,19 +142,6 @@ void WeightLoader::add_transposed(Matrices& matrices, const TensorView& stored, 
       [](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, from.columns()}, to); });
 }
 
-void WeightLoader::add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
-                             const std::string& name, Range rows, std::int64_t step) {
-  if (!reader_.status().ok()) return;
-  matrices.recipe += concat(" ", name, text(rows), " by ", step, " of blocks and scales");
-  const std::int64_t columns = scales.columns() * 32;
-  add_copy(matrices, blocks, {DType::mxfp4, {rows.count, columns}, nullptr},
-           [=, &context = context_](const TensorView& from, std::vector<std::byte>& to) {
-             join_mxfp4(context, from, scales, rows, step, to);
-           });
-  matrices.to_check.push_back([=] { return check_powers(scales, rows, step); });
-  note_read(matrices, scales);
-}
-
 void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
                        std::span<const Range> ranges, float factor, float input_factor) {
   const std::size_t first_view = matrices.views.size(), first_bias = matrices.bias.size();
@@ -289,7 +276,6 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
 Status WeightLoader::bring_in(Matrices& matrices) const {
   for (const TensorView& tensor : matrices.read)
     PAGODA_RETURN_IF_ERROR(source_.bring_in(tensor, context_.pool));
-  for (const auto& check : matrices.to_check) PAGODA_RETURN_IF_ERROR(check());
   for (const auto& copy : matrices.to_copy) copy(matrices);
   return ok_status();
 }

@@ -40,7 +40,6 @@ struct Matrices {
   std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
   std::vector<TensorView> read;                         // tensors of the source that will have been read
   bool own_inputs = false;                              // the scheme does not speak of their inputs
-  std::vector<std::function<Status()>> to_check;        // the stored numbers, before they are copied
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
 };
@@ -87,10 +86,6 @@ class WeightLoader {
   // transposed.
   void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
                   std::int64_t step, bool transposed);
-  // The same of MXFP4 weights in two tensors: blocks [rows, columns / 32, 16], each byte two neighbours, and
-  // the blocks' powers of two [rows, columns / 32].
-  void add_mxfp4(Matrices& matrices, const TensorView& blocks, const TensorView& scales,
-                 const std::string& name, Range rows, std::int64_t step);
   // Adds the columns of `stored` as rows; of a quantised one as what they mean, in float32.
   void add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name);
   // Rows 2i and 2i + 1 of a head, counted from `begin`, rotate together in the file; the kernels rotate rows

@@ -22,8 +22,7 @@ struct ExpertNames {
   std::string gate = {}, up = {}, down = {};
   std::string gate_up = {};                        // instead of gate and up
   std::string weight = ".weight", bias = ".bias";  // how the names of tensors of all end
-  std::string scales = {};   // how the other half of MXFP4 weights ends, whose `weight` are blocks of nibbles
-  bool transposed = false;   // tensors of all are [experts, columns, rows]
+  bool transposed = false;                         // tensors of all are [experts, columns, rows]
   bool interleaved = false;  // gate_up alternates rows of gate and up, else gate above up
   bool joined = false;       // tensors of all are matrices, [experts * rows, columns]
   bool down_transposed = false;

@@ -111,7 +111,7 @@ bool WeightReader::has_tensor(const std::string& name, const std::vector<std::in
   return tensor != nullptr && same_shape(tensor->shape, shape);
 }
 
-TensorView WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes) {
+TensorView WeightReader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
   if (!status_.ok()) return {};
   const TensorView* tensor = find(name);
   if (tensor == nullptr) {
@@ -123,10 +123,9 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
                              " where the model needs ", shape_text(shape))));
     return {};
   }
-  const bool raw = tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8;
-  if (bytes ? tensor->dtype != DType::u8 : raw) {
+  if (tensor->dtype == DType::i32 || tensor->dtype == DType::i8 || tensor->dtype == DType::u8) {
     fail(unimplemented(concat("tensor '", name, "' has type ", dtype_info(tensor->dtype).name,
-                              ", which is not supported for ", bytes ? "blocks of weights" : "weights")));
+                              ", which is not supported for weights")));
     return {};
   }
   if (!shape.empty() && shape.back() % dtype_info(tensor->dtype).block_elements != 0) {
@@ -140,7 +139,7 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
 
 std::vector<float> WeightReader::take_values(const std::string& name, const std::vector<std::int64_t>& shape,
                                              std::int64_t count) {
-  const TensorView tensor = take(name, shape, false);
+  const TensorView tensor = take(name, shape);
   if (status_.ok()) fail(source_.bring_in(tensor));
   if (!status_.ok()) return {};
   std::vector<float> values(static_cast<std::size_t>(count));

@@ -39,13 +39,10 @@ class WeightReader {
   // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand
   // there.
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-    return take(name, {rows, columns}, false);
+    return take(name, {rows, columns});
   }
   TensorView tensor(const std::string& name, const std::vector<std::int64_t>& shape) {
-    return take(name, shape, false);
-  }
-  TensorView bytes(const std::string& name, const std::vector<std::int64_t>& shape) {  // U8
-    return take(name, shape, true);
+    return take(name, shape);
   }
   std::vector<float> vector(const std::string& name, std::int64_t size) {
     return take_values(name, {size}, size);
@@ -67,7 +64,7 @@ class WeightReader {
 
  private:
   // Without data on failure.
-  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape, bool bytes);
+  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
   // The same as floats; empty on failure.
   std::vector<float> take_values(const std::string& name, const std::vector<std::int64_t>& shape,
                                  std::int64_t count);

@@ -43,7 +43,6 @@ void names(WeightNames& names, bool gguf) {
                               .interleaved = true};
   ExpertNames blocks = values;
   blocks.weight = "_blocks";
-  blocks.scales = "_scales";
   blocks.transposed = false;
   names.experts = {blocks, values, mlx_experts(values, "mlp.experts")};
 }

@@ -79,7 +79,6 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
   all.bias = "_bias";
   ExpertNames blocks = all;  // as transformers stores those of gpt-oss
   blocks.weight = "_blocks";
-  blocks.scales = "_scales";
   const ExpertNames switched = mlx_experts(each, mixture + "switch_mlp"),
                     apart = mlx_experts(each, mixture + "experts");
   return {each, switched, apart, blocks, all};
@@ -92,7 +91,6 @@ ExpertNames mlx_experts(ExpertNames names, const std::string& place) {
   names.gate_up = "";
   names.weight = ".weight";
   names.bias = ".bias";
-  names.scales = "";
   names.transposed = names.interleaved = names.joined = names.down_transposed = false;
   return names;
 }
