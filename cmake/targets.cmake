@@ -2,9 +2,9 @@
 # *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. NOT_FUZZED: no fuzz target is about its
 # code, so that a fuzzing build compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that
 # each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
-# precompiled, beside the standard library's.
+# precompiled, beside the standard library's; PRECOMPILED_BY_TESTS: those of its tests.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -40,7 +40,7 @@ function(pagoda_library name)
     target_compile_definitions(${name}_test PRIVATE PAGODA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     pagoda_test_options(${name}_test)
     if(NOT PAGODA_CORE_ONLY)
-      pagoda_precompile(${name}_test test)
+      pagoda_precompile(${name}_test test ${ARG_PRECOMPILED_BY_TESTS})
     endif()
     add_test(NAME ${name}_test COMMAND ${name}_test)
     set_property(GLOBAL APPEND PROPERTY PAGODA_TEST_PROGRAMS ${name}_test)
