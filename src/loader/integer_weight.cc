@@ -1,6 +1,9 @@
 #include "loader/integer_weight.h"
 
+#include <cmath>
+
 #include "base/assign_or_return.h"
+#include "tensor/half_floats.h"
 
 namespace pagoda {
 namespace {
@@ -14,7 +17,22 @@ bool in_whole_blocks(const Integers& of) {
 DType blocks_of(const Integers& of) {
   if (!in_whole_blocks(of)) return DType::f32;
   if (of.bits <= 4) return DType::int4;
+  // Its scale and minimum have 16 bits, too.
+  if (of.bits == 5 && of.scales.has_16_bits() && (!of.minima || of.minima->has_16_bits())) return DType::q5_1;
   return of.bits == 8 && of.symmetric ? DType::int8 : DType::int8m;
+}
+
+// False: one of the two is beyond half precision.
+bool put_5_bits(const std::uint8_t* codes, float scale, float minimum, std::byte* to) {
+  constexpr float kMost = 65504;
+  const std::uint16_t halves[] = {float_to_half(scale), float_to_half(minimum)};
+  std::memcpy(to, halves, sizeof halves);
+  std::uint32_t fifth = 0;
+  for (int i = 0; i < 32; ++i) fifth |= (codes[i] >> 4 & 1u) << i;
+  std::memcpy(to + 4, &fifth, sizeof fifth);
+  for (int i = 0; i < 16; ++i)
+    to[8 + i] = static_cast<std::byte>((codes[i] & 15) | (codes[i + 16] & 15) << 4);
+  return std::fabs(scale) <= kMost && std::fabs(minimum) <= kMost;
 }
 
 // Scale and minimum, or scale alone, before 32 codes.
@@ -60,7 +78,14 @@ Status decode_integers(const Integers& of, DType dtype, std::int64_t first, std:
     }
     for (std::int64_t column = 0; column < of.columns; column += 32) {
       const auto group = static_cast<std::size_t>(of.group_of(column));
-      to = put_block(dtype, own + column, scale[group], minimum[group] - scale[group] * zero[group], to);
+      const float least = minimum[group] - scale[group] * zero[group];
+      if (dtype != DType::q5_1) {
+        to = put_block(dtype, own + column, scale[group], least, to);
+        continue;
+      }
+      if (!put_5_bits(own + column, scale[group], least, to))
+        return bad_tensor(of.scales.name(), "has a scale beyond half precision");
+      to += dtype_info(dtype).block_bytes;
     }
   }
   return ok_status();

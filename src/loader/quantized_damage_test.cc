@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "loader/hf_source.h"
+#include "loader/json_object.h"
 #include "loader/test_files.h"
 
 namespace pagoda {
@@ -257,7 +258,7 @@ TEST_P(DamagedFolder, SaysGroupsThatDoNotDivide) {
   // Those without a size in their configuration, as bitsandbytes' folders, have it in a tensor.
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{-2}, std::int64_t{7}, std::int64_t{24},
                                   std::int64_t{96}, std::int64_t{1} << 40}) {
-    json::value config = json::parse(config_);
+    json::value config = *parse_json_object(config_, "config.json");
     std::optional<std::string> beside = beside_;
     int count = set_groups(config, size);
     if (beside) {

@@ -82,7 +82,8 @@ TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
   EXPECT_EQ(type("gptq_act_order"), DType::f32);
   for (const char* name : {"mlx", "mlx_2bit", "mlx_3bit", "mlx_mixed"})
     EXPECT_EQ(type(name), DType::int4) << name;
-  for (const char* name : {"mlx_5bit", "mlx_6bit", "mlx_8bit"}) EXPECT_EQ(type(name), DType::int8m) << name;
+  EXPECT_EQ(type("mlx_5bit"), DType::q5_1);
+  for (const char* name : {"mlx_6bit", "mlx_8bit"}) EXPECT_EQ(type(name), DType::int8m) << name;
   EXPECT_EQ(type("mlx_mxfp4"), DType::mxfp4);
   EXPECT_EQ(type("mlx_nvfp4"), DType::nvfp4_scaled);
   EXPECT_EQ(type("mlx_mxfp8"), DType::f32);

@@ -70,6 +70,7 @@ class ScaleValues {
   const std::vector<std::int64_t>& shape() const { return tensor_.shape; }
   std::int64_t count() const { return tensor_.elements(); }
   bool is_float() const { return kind_ <= Kind::bf16; }  // it has 16 or 32 bits
+  bool has_16_bits() const { return kind_ == Kind::f16 || kind_ == Kind::bf16; }
   // corrupt_data where it is not finite.
   Status read(std::int64_t index, float& value) const;
   const std::string& name() const { return tensor_.name; }

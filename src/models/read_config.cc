@@ -219,6 +219,23 @@ Result<ModelInfo> read_gguf_config(const GgufFile& file) {
 
 namespace {
 
+// Falcon-H1's multipliers that mlx-lm folds into weights. It leaves out those of keys and values, and its own
+// head that is the embedding has the one's factor over the other's.
+void drop_folded_factors(DecoderConfig& decoder) {
+  for (LayerConfig& layer : decoder.layers) {
+    if (auto* const mixers = std::get_if<ParallelMixersConfig>(&layer.mixer)) {
+      AttentionConfig& attention = mixers->attention;
+      attention.key_factor /= attention.input_factor;
+      attention.query_factor = attention.input_factor = attention.output_factor = 1;
+      mixers->linear.in_factors = LinearAttentionConfig{}.in_factors;
+      mixers->linear.input_factor = mixers->linear.out_factor = 1;
+    }
+    if (DenseFeedForwardConfig* const dense = layer.dense()) dense->gate_factor = dense->down_factor = 1;
+  }
+  decoder.logit_scale = decoder.tied_head ? decoder.logit_scale / decoder.embedding_scale : 1;
+  decoder.embedding_scale = 1;
+}
+
 // Beside a model's convolutions, which it turns, mlx-lm changes other weights: it added the one to those of
 // norms that are stored without it, and folded Falcon-H1's multipliers in.
 Status undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
@@ -226,9 +243,10 @@ Status undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
     return name.ends_with("conv1d.weight") && has_mlx_taps(source.find(name)->shape);
   });
   if (!turned) return ok_status();
-  if (model.type == "falcon_h1")
-    return unimplemented(
-        "Falcon-H1 as mlx-lm converts it is not supported: its multipliers are in its weights");
+  if (model.type == "falcon_h1") {
+    drop_folded_factors(model.decoder);
+    return ok_status();
+  }
   each_norm(model.decoder, [](NormConfig& norm) { norm.weight_offset = 0; });
   return ok_status();
 }

@@ -179,8 +179,11 @@ TEST(Inspect, FixturesOfAllFamiliesCanBeRun) {
 // Parameters of a folder of tests/fixtures/quantized: its tensors' elements, packed ones as they unpack.
 std::int64_t parameters_of(const std::string& name) {
   static const std::map<std::string, std::int64_t> kOthers = {
-      {"w8a8_tied", 49344},    {"mxfp4_experts", 98752}, {"mlx_8bit", 55488},       {"mlx_deepseek", 166596},
-      {"mlx_gpt_oss", 187600}, {"mlx_mixtral", 98752},   {"mlx_qwen3_next", 174328}};
+      {"w8a8_tied", 49344},       {"mxfp4_experts", 98752}, {"mlx_8bit", 55488},
+      {"mlx_deepseek", 166596},   {"mlx_gpt_oss", 187600},  {"mlx_mixtral", 98752},
+      {"mlx_qwen3_next", 174328}, {"mlx_falcon_h1", 85362}, {"mlx_falcon_h1_tied", 79218},
+      {"mlx_bailing", 135812},    {"mlx_lfm2_moe", 187752}, {"mlx_laguna", 140548},
+      {"mlx_nemotron_h", 83408}};
   if (const auto found = kOthers.find(name); found != kOthers.end()) return found->second;
   if (name.find("experts") != std::string::npos || name.find("stacked") != std::string::npos) return 98784;
   return name.starts_with("mlx") ? 61632 : 55488;

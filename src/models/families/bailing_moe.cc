@@ -30,6 +30,8 @@ PAGODA_FAMILY(bailing_moe) = {
           names.query = names.key = names.value = "";
           names.fused_qkv = "attention.query_key_value";
           names.attention_output = "attention.dense";
+          names.experts.push_back(mlx_experts(names.experts.front(), "mlp.switch_mlp"));
+          names.experts.back().router = "mlp.gate.gate_proj";
         },
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "Ling-lite 16.8B-A2.75B, Ling-plus, Ling-Coder-lite",

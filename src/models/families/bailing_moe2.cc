@@ -21,6 +21,8 @@ void names(WeightNames& names, bool gguf) {
   names.attention_output = "attention.dense";
   names.query_norm = "attention.query_layernorm";
   names.key_norm = "attention.key_layernorm";
+  names.experts.push_back(mlx_experts(names.experts.front(), "mlp.switch_mlp"));
+  names.experts.back().router = "mlp.gate.gate_proj";
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ void read_laguna(Hyperparameters& h, ModelInfo& model) {
 
 void laguna_names(WeightNames& names, bool gguf) {
   names.output_gate = gguf ? "attn_gate" : "self_attn.g_proj";
+  if (gguf) return;
+  names.experts.push_back(mlx_experts(names.experts.front(), "mlp.switch_mlp"));
+  names.experts.back().router = "mlp.gate.proj";
+  names.experts.back().correction = "mlp.gate.e_score_correction_bias";
 }
 
 // And by as much of a head as the file says. Of four layers the first has full attention. How wide the gates

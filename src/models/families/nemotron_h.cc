@@ -95,6 +95,10 @@ void nemotron_names(WeightNames& names, bool gguf) {
   // All of them in one tensor: without a gate.
   names.experts.back().gate_up = "";
   names.experts.back().up = "mixer.experts.up_proj";
+  ExpertNames mlx = mlx_experts(names.experts.front(), "mixer.switch_mlp");
+  mlx.up = "mixer.switch_mlp.fc1";
+  mlx.down = "mixer.switch_mlp.fc2";
+  names.experts.push_back(std::move(mlx));
 }
 
 // The file does not say the least step, which is the same in all models of the family.
