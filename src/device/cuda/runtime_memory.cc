@@ -60,7 +60,7 @@ Result<Window> CudaDevice::create_window(std::size_t bytes) {
 }
 
 Result<std::byte*> CudaDevice::open_window(const WindowHandle& handle) {
-  if (!lost_.ok()) return lost_;
+  PAGODA_RETURN_IF_ERROR(lost());
   CudaWindow other;
   std::memcpy(&other, handle.bytes.data(), sizeof(other));
   if (other.kind != kWindowKind) return unavailable("a window that is no CUDA device's");
