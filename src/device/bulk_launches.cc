@@ -68,7 +68,7 @@ LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
           .cluster = static_cast<std::uint32_t>(tile.cluster)};
 }
 
-// From so many rows on; 0: never. Those of fp8 have forms of their own.
+// From so many rows on; 0: never. Those of fp8 have forms of their own, and mxfp4 none.
 std::int32_t least_bulk_rows(Element weight) {
   if (weight >= Element::fp8) return 0;
   return weight == Element::bf16 ? choices::bulk_rows : choices::widened_rows;

@@ -61,7 +61,7 @@ Status KernelLaunches::linear_float8(Element weight, const LinearArgs& args) {
 }
 
 Status KernelLaunches::linear_float8(Element weight, LinearArgs args, Form form) {
-  CHECK(device_.has_warpgroups() && weight >= Element::fp8 && supports_product_tiles(weight, args.k));
+  CHECK(device_.has_warpgroups() && is_float8(weight) && supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;
   const bool blocks = weight == Element::fp8_blocks;

@@ -28,7 +28,7 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
 }
 
 // The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
-constexpr std::int32_t kTileElements = 7;
+constexpr std::int32_t kTileElements = 8;
 std::int32_t tile_element(Element weight) {
   CHECK(weight != Element::f32);
   return static_cast<std::int32_t>(for_weights(weight, KernelId{})) - 1;
@@ -41,6 +41,7 @@ KernelId for_tiles(Element weight, KernelId of_bf16) {
 std::int32_t group_bytes(Element weight) {
   if (weight == Element::fp8) return kFloat8Group;
   if (weight == Element::fp8_blocks) return kFloat8BlocksGroup;
+  if (weight == Element::mxfp4) return kFloat4Group;
   return static_cast<std::int32_t>(KernelLaunches::row_bytes(weight, kQuantizedUnit) / 4);
 }
 
@@ -131,6 +132,8 @@ std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
     case Element::fp8:
     case Element::fp8_blocks:
       return float8_row_bytes(static_cast<std::int32_t>(k), weight == Element::fp8_blocks);
+    case Element::mxfp4:
+      return float4_row_bytes(static_cast<std::int32_t>(k));
   }
   return 0;
 }
@@ -188,7 +191,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
     CHECK(device_.has_warpgroups());
     return linear_warpgroups(weight, args, form);
   }
-  // Forms follow each other in kernels.def, each with kTileElements kernels; the last one lacks those of fp8.
+  // Forms follow each other in kernels.def, each with kTileElements kernels; the last one lacks those from
+  // fp8 on.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              kTileElements * static_cast<std::int32_t>(form));
   const KernelId id = for_tiles(weight, of_form);

@@ -331,8 +331,9 @@ TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
     const Element element = tile_element(seed);
-    const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40), k = 256, per_token = 2,
-                      rows = between(seed, 2, 1, 30), pairs = rows * per_token;
+    const std::size_t experts = between(seed, 0, 2, 6), n = between(seed, 1, 5, 40),
+                      k = element >= Element::fp8 ? 288 : 256, per_token = 2, rows = between(seed, 2, 1, 30),
+                      pairs = rows * per_token;
     const bool weighed = seed % 2 == 0, with_bias = seed < 5;
     const Weights weights = random_weights(element, seed, experts * n, k);
     const auto x = random_floats(seed + 1, rows * k), factors = random_floats(seed + 2, pairs),
@@ -409,6 +410,7 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q6_k, 256));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::fp8, 160));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::fp8_blocks, 144));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::mxfp4, 2880));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace pagoda::device {
 
-inline constexpr Element kTileElements[] = {Element::bf16, Element::q4,  Element::q8,        Element::q4_k,
-                                            Element::q6_k, Element::fp8, Element::fp8_blocks};
+inline constexpr Element kTileElements[] = {Element::bf16, Element::q4,  Element::q8,         Element::q4_k,
+                                            Element::q6_k, Element::fp8, Element::fp8_blocks, Element::mxfp4};
 inline Element tile_element(std::size_t which) { return kTileElements[which % std::size(kTileElements)]; }
 // k is a multiple of it.
 inline std::size_t step_of(Element element) {
@@ -97,6 +97,26 @@ inline void append_floats8(Weights& weights, std::uint64_t seed, std::size_t n, 
   }
 }
 
+// Rows of 4-bit floats, with powers of two of every size that sums can bear, and with the smallest ones.
+inline void append_floats4(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k) {
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const auto row_bytes = static_cast<std::size_t>(float4_row_bytes(static_cast<std::int32_t>(k)));
+  for (std::size_t row = 0; row < n; ++row) {
+    std::vector<std::byte> line(row_bytes);
+    for (std::size_t i = 0; i < k; ++i) {
+      const std::uint64_t bits = drawn(seed + 1, row * 1000 + i / 32);
+      const auto power = static_cast<std::uint8_t>(bits % 11 == 0 ? bits / 11 % 2 : 110 + bits % 25);
+      const auto code = static_cast<int>(drawn(seed, row * k + i) & 15), at = static_cast<int>(i % 32);
+      line[i / 32 * 16 + static_cast<std::size_t>(float4_byte(at))] |=
+          static_cast<std::byte>(code << float4_shift(at));
+      line[k / 2 + i / 32] = static_cast<std::byte>(power);
+      weights.values[row * k + i] =
+          std::ldexp(code < 8 ? kValues[code] : -kValues[code - 8], static_cast<int>(power) - 127);
+    }
+    weights.stored.insert(weights.stored.end(), line.begin(), line.end());
+  }
+}
+
 inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n, std::size_t k) {
   Weights weights = {.element = element, .stored = {}, .values = std::vector<float>(n * k)};
   const auto random = random_floats(seed, n * k);
@@ -105,7 +125,11 @@ inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n
     weights.values[i] = rounded(random[i]);
   }
   if (element == Element::bf16) return weights;
-  if (element >= Element::fp8) {
+  if (element == Element::mxfp4) {
+    append_floats4(weights, seed, n, k);
+    return weights;
+  }
+  if (is_float8(element)) {
     append_floats8(weights, seed, n, k);
     return weights;
   }

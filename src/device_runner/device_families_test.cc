@@ -91,10 +91,11 @@ TEST_P(Family, AgreesWithTransformers) {
   }
   std::filesystem::remove_all(folder);
 }
-// Quantised folders, whose weights are made while they are sent: as values, in 4 bits, and as 8-bit floats
-// with scales of rows, blocks, and experts'.
+// Quantised folders, whose weights are made while they are sent: as values, in 4 bits, and as 8-bit and 4-bit
+// floats with scales of rows, blocks, and experts'.
 TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
-  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "awq", "w8a8"}) {
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "awq", "w8a8", "mxfp4",
+                           "mxfp4_experts", "mxfp4_stacked"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
     const auto runner = open(folder);
@@ -107,7 +108,7 @@ TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
 }
 // By tiles: codes are exact there, and inputs are rounded.
 TEST(QuantisedFolder, AgreesByTiles) {
-  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts"}) {
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "mxfp4_experts"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
     const auto runner = open(folder, GraphUse::check, "bfloat16");

@@ -1,6 +1,7 @@
 // Goal: with --device-products w8a8 a folder whose scheme quantises activations to 8-bit floats is computed
 // as the scheme says, nearer to it than without; a token has the same bits alone, in a batch, in chunks and
-// in graphs; all such matrices take these products, whatever the rows; and what cannot be is refused.
+// in graphs; all such matrices take these products, whatever the rows; and what cannot be is refused. Experts
+// in 4-bit floats are multiplied as such.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -96,6 +97,30 @@ TEST(DeviceFloat8, BitsDependOnTheSequenceAlone) {
       EXPECT_FALSE(kernel.starts_with("linear_") && kernel.find("_fp8") != kernel.npos) << kernel;
     }
     EXPECT_GT(float8, 0);
+  }
+}
+
+// Experts in 4-bit floats, one tensor each or stacked, stay as they are: in prompts and in decode.
+TEST(DeviceFloat4, ExpertsAreNotWidened) {
+  for (const std::string name : {"mxfp4_experts", "mxfp4_stacked"}) {
+    SCOPED_TRACE(name);
+    device::Device* device = nullptr;
+    const auto runner = open(name, {.products = MatrixProducts::automatic, .graphs = GraphUse::off}, &device);
+    ASSERT_TRUE(runner) << runner.error().message();
+    ASSERT_TRUE(device->start_profile().ok());
+    TestSequence sequence = greedy({5, 7, 3, 5, 8, 8, 4});
+    Driver driver(**runner, 16);
+    ASSERT_TRUE(driver.generate({&sequence}, 3).ok());
+    const auto times = device->end_profile();
+    ASSERT_TRUE(times.has_value());
+    std::int64_t kept = 0;
+    for (const device::KernelTime& time : *times) {
+      const std::string_view kernel = time.kernel;
+      if (!kernel.starts_with("grouped_")) continue;
+      EXPECT_EQ(kernel, "grouped_tiles_mxfp4");
+      kept += time.launches;
+    }
+    EXPECT_GT(kept, 0);
   }
 }
 

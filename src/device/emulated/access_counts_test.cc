@@ -89,7 +89,7 @@ class CountedKernels {
 
   void products() {
     for (const Element element : {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q6_k,
-                                  Element::fp8, Element::fp8_blocks})
+                                  Element::fp8, Element::fp8_blocks, Element::mxfp4})
       for (const std::int32_t rows : {16, 32, 63, 64, 128}) {
         const std::int32_t n = 128, k = 1024;
         LinearArgs args;
@@ -180,7 +180,7 @@ TEST(AccessCounts, KernelsHaveNoConflictsAndWholeSectors) {
   kernels.attention();
   EXPECT_EQ(
       kernels.counts().size(),
-      39u);  // products in 5 forms of 7 types, but for two, and of parts, attention, what they need beside
+      43u);  // products in 5 forms of 8 types, but for three, and of parts, attention, what they need beside
   for (const auto& [name, counts] : kernels.counts()) {
     SCOPED_TRACE(name);
     // Groups of 24 bytes lie in rows of 112: codes of some lanes are in one bank.

@@ -9,7 +9,9 @@ template <class T>
 struct FewSizes {
   static constexpr int kLines = 8;  // rows of weights of a warp
   static constexpr ProductTile kTile = few_tile(kGroupBytes<T>);
-  static constexpr int kDepth = kTile.depth, kPieces = product_pieces(kTile, kGroupBytes<T>),
+  // Pieces of codes.
+  static constexpr int kDepth = kTile.depth,
+                       kPieces = product_pieces(kTile, kGroupBytes<T>) - (kFloats4<T> ? 1 : 0),
                        kPitch = product_pitch(kTile, kGroupBytes<T>);
   // Sums that go on side by side: of 8-bit floats, of kFloat8Scale of k each.
   static constexpr int kChains = kFloats8<T> ? kDepth / kFloat8Scale : 1;
@@ -20,8 +22,11 @@ struct FewSizes {
   // where x lies in shared memory, and how copies are left out.
   static constexpr bool kWidens = kGroupBytes<T> != kGroupBytes<Bf16>;
   // From a stage of a row of weights to the next one.
-  static constexpr int kRowStep = kFloats8<T> ? kDepth : kDepth / kQuantizedGroup * kGroupBytes<T>;
+  static constexpr int kRowStep = kFloats8<T>   ? kDepth
+                                  : kFloats4<T> ? kDepth / 2
+                                                : kDepth / kQuantizedGroup * kGroupBytes<T>;
   static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
+  static_assert(!kFloats4<T> || kPieces == 4);
   static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
 };
 
@@ -43,11 +48,12 @@ struct FewCopies {
   using Sizes = FewSizes<T>;
   static constexpr int kAll = Sizes::kLines * Sizes::kPieces, kCount = (kAll + 31) / 32;
   // Rows are whole stages: supports_product_tiles().
-  static constexpr bool kWhole =
-      kGroupBytes<T> != kGroupBytes<Bf16> && kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T>;
+  static constexpr bool kWhole = kGroupBytes<T> != kGroupBytes<Bf16> &&
+                                 kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T> && !kFloats4<T>;
+  static constexpr bool kHasScales = kScalesOfBlocks<T> || kFloats4<T>;  // that come with the stages
   const unsigned char* from[kCount];
   int to[kCount], left[kCount];
-  const unsigned char* scales;  // blocks have them, and this lane a line's
+  const unsigned char* scales;  // this lane's line's
   bool has_scales;
 
   __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {
@@ -56,7 +62,8 @@ struct FewCopies {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
-      const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
+      // Lines of 4-bit floats lie in different banks where they are four apart.
+      const int line = kFloats4<T> ? i / 8 + i / 4 % 2 * 4 : i / Sizes::kPieces, piece = i % Sizes::kPieces;
       const std::int64_t row = few_row(args, output, first_n, line);
       // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
       const bool there = i < kAll && (kWhole || row >= 0);
@@ -64,10 +71,10 @@ struct FewCopies {
       to[j] = place_of<T>(line, piece, Sizes::kPitch);
       left[j] = there ? code_bytes - 16 * piece : 0;
     }
-    if constexpr (kScalesOfBlocks<T>) {
+    if constexpr (kHasScales) {
       const std::int64_t row = few_row(args, output, first_n, static_cast<int>(threadIdx.x % 32));
       has_scales = threadIdx.x % 32 < Sizes::kLines && row >= 0;
-      scales = weights + (has_scales ? row * row_bytes + args.k : 0);
+      scales = weights + (has_scales ? row * row_bytes + code_bytes : 0);
     }
   }
 
@@ -83,6 +90,11 @@ struct FewCopies {
     if constexpr (kScalesOfBlocks<T>)
       copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
                  scales + scale_piece(number * Sizes::kDepth), true, has_scales && wanted);
+    // Lines that are not there have codes of zero, and any power of two.
+    if constexpr (kFloats4<T>)
+      copy_async(stage + static_cast<int>(threadIdx.x % 32) * Sizes::kPitch + 16 * Sizes::kPieces,
+                 scales + power_piece(number * Sizes::kDepth), has_scales,
+                 threadIdx.x % 32 < Sizes::kLines && wanted);
   }
 };
 
@@ -196,7 +208,7 @@ struct FewChain {
     if (first == 0) {
       copies_wait<kStages - 1>();
       __syncwarp();  // the copies of all lanes are there
-      load_stage(stored, ring.stage(), Sizes::kPitch);
+      load_stage(stored, ring.stage(), Sizes::kPitch, 0);
       stored.fragment(0, right);
       if constexpr (kScalesOfBlocks<T>) scales.load(ring.stage() + Sizes::kFirstScale, 0);
     }
@@ -211,7 +223,7 @@ struct FewChain {
       if (i + 1 < behind) x += 2 * kDepth;
       const unsigned char* const next_stage = ring.stage();
       StoredStage<T> coming;
-      coming.begin(next_stage, Sizes::kPitch);
+      coming.begin(next_stage, Sizes::kPitch, shift_of<T>((i + 1 < ring.stages ? i + 1 : i) * kDepth));
       FewScales<kChains> coming_scales = scales;
       if constexpr (kScalesOfBlocks<T>)
         coming_scales.load(next_stage + Sizes::kFirstScale, (i + 1 < ring.stages ? i + 1 : i) * kDepth);

@@ -150,6 +150,21 @@ PAGODA_HOST_DEVICE constexpr std::int32_t float8_row_bytes(std::int32_t k, bool 
   const std::int32_t scales = blocks ? (k + kFloat8Scale - 1) / kFloat8Scale : 1;
   return k + (scales + 3) / 4 * 16;
 }
+// A row of 4-bit floats (e2m1) with powers of two (MXFP4): its k codes, a multiple of 32, two in a byte, and
+// behind them a byte for each kQuantizedGroup of k, filled up to a multiple of 16 bytes. w = 2^(byte - 127) *
+// code. The code of weight i of 32 lies in float4_byte(i), from bit float4_shift(i) on: a warp's lanes load
+// eight of them at once (weight_fragments.cuh).
+struct Float4 {
+  std::uint8_t bits;
+};
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_nibble(std::int32_t i) {
+  return 8 * (i % 8 / 2) + 4 * (i % 2) + 3 - i / 8;
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_byte(std::int32_t i) { return float4_nibble(i) / 2; }
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_shift(std::int32_t i) { return 4 * (float4_nibble(i) % 2); }
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_row_bytes(std::int32_t k) {
+  return k / 2 + (k / kQuantizedGroup + 15) / 16 * 16;
+}
 
 // y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending; by tiles:
 // x and weights rounded to bfloat16.

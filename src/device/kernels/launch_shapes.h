@@ -125,11 +125,14 @@ inline constexpr std::int32_t kFloat8Group = 32, kFloat8BlocksGroup = 33;
 PAGODA_HOST_DEVICE constexpr bool is_float8(std::int32_t group) {
   return group == kFloat8Group || group == kFloat8BlocksGroup;
 }
+// 4-bit floats: a row has a piece more in a stage, where its powers of two are.
+inline constexpr std::int32_t kFloat4Group = 17;
 // Pieces of 16 bytes that a row of weights has in a stage, where 32 weights have `group` bytes: more where a
 // stage may begin within one. Units are copied whole.
 constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t group) {
   if (has_units(group)) return (tile.depth + kQuantizedUnit - 1) / kQuantizedUnit * group / 4;
   if (is_float8(group)) return tile.depth / 16;
+  if (group == kFloat4Group) return tile.depth / 32 + 1;
   const std::int32_t bytes = tile.depth / 32 * group;
   return (bytes + (bytes % 16 != 0 ? 8 : 0) + 15) / 16;
 }

@@ -66,5 +66,6 @@ __global__ void linear_q4_k(LinearArgs args) { linear<Quantized4K>(args); }
 __global__ void linear_q6_k(LinearArgs args) { linear<Quantized6K>(args); }
 __global__ void linear_fp8(LinearArgs args) { linear<Float8>(args); }
 __global__ void linear_fp8_blocks(LinearArgs args) { linear<Float8Blocks>(args); }
+__global__ void linear_mxfp4(LinearArgs args) { linear<Float4>(args); }
 
 }  // namespace pagoda::device::kernels

@@ -186,6 +186,7 @@ PAGODA_FEW_KERNEL(q4_k, Quantized4K)
 PAGODA_FEW_KERNEL(q6_k, Quantized6K)
 PAGODA_FEW_KERNEL(fp8, Float8)
 PAGODA_FEW_KERNEL(fp8_blocks, Float8Blocks)
+PAGODA_FEW_KERNEL(mxfp4, Float4)
 #undef PAGODA_FEW_KERNEL
 
 template <class T>
@@ -200,7 +201,7 @@ __device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const
 }
 
 // The same, each block for the part that its tile is of. No part is gated, or of 8-bit floats, whose
-// registers all would have to have.
+// registers all would have to have, or of 4-bit ones.
 __global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsArgs args) {
   let_next_begin();
   const int tile = static_cast<int>(blockIdx.y);

@@ -98,7 +98,8 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   if constexpr (Sizes::kStoredAtOnce) {
     StoredStage<T> stored[Sizes::kN];
 #pragma unroll
-    for (int n = 0; n < Sizes::kN; ++n) load_stage(stored[n], lines + 8 * n * Sizes::kPitch, Sizes::kPitch);
+    for (int n = 0; n < Sizes::kN; ++n)
+      load_stage(stored[n], lines + 8 * n * Sizes::kPitch, Sizes::kPitch, shift_of<T>(first_k));
 #pragma unroll
     for (int k = 0; k < tile.depth; k += 32) {
       std::uint32_t left[Sizes::kM][2][4];
@@ -191,7 +192,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   RowCopies<tile> row_copies(args, shared + tile.stages * Sizes::kStageBytes);
   const bool shares = row_copies.shared(), brings = shares && threadIdx.x == Sizes::kThreads;
   const int first_column = static_cast<int>(blockIdx.y) * tile.columns;
-  constexpr bool kPieces = !kPlain && !kFloats8<T> && tile.depth % kQuantizedUnit == 0;
+  constexpr bool kPieces = !kPlain && !kFloats8<T> && !kFloats4<T> && tile.depth % kQuantizedUnit == 0;
   using Copies =
       std::conditional_t<kPieces, PieceCopies<T, tile.columns, tile.depth, Sizes::kPitch, Sizes::kThreads>,
                          LineCopies<tile.columns, Sizes::kChunks, Sizes::kThreads>>;
@@ -286,12 +287,14 @@ PAGODA_PRODUCT_KERNELS(q4_k, Quantized4K)
 PAGODA_PRODUCT_KERNELS(q6_k, Quantized6K)
 PAGODA_PRODUCT_KERNELS(fp8, Float8)
 PAGODA_PRODUCT_KERNELS(fp8_blocks, Float8Blocks)
+PAGODA_PRODUCT_KERNELS(mxfp4, Float4)
 PAGODA_PRODUCT_KERNEL(many_bf16, Bf16, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q4, Quantized4, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q8, Quantized8, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q4_k, Quantized4K, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q6_k, Quantized6K, kManyRows, 2)
-// Sums and totals of so many elements do not fit into registers: there is no many_fp8.
+// Sums and totals of so many elements do not fit into registers: there is no many_fp8; nor is there one of
+// mxfp4, whose matrices are those of experts.
 #undef PAGODA_PRODUCT_KERNELS
 #undef PAGODA_PRODUCT_KERNEL
 

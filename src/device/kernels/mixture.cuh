@@ -240,6 +240,7 @@ __global__ void grouped_linear_q4_k(GroupedLinearArgs args) { grouped_linear<Qua
 __global__ void grouped_linear_q6_k(GroupedLinearArgs args) { grouped_linear<Quantized6K>(args); }
 __global__ void grouped_linear_fp8(GroupedLinearArgs args) { grouped_linear<Float8>(args); }
 __global__ void grouped_linear_fp8_blocks(GroupedLinearArgs args) { grouped_linear<Float8Blocks>(args); }
+__global__ void grouped_linear_mxfp4(GroupedLinearArgs args) { grouped_linear<Float4>(args); }
 
 // A block a row.
 __global__ void combine(CombineArgs args) {

@@ -52,6 +52,7 @@ PAGODA_GROUPED_KERNEL(q4_k, Quantized4K)
 PAGODA_GROUPED_KERNEL(q6_k, Quantized6K)
 PAGODA_GROUPED_KERNEL(fp8, Float8)
 PAGODA_GROUPED_KERNEL(fp8_blocks, Float8Blocks)
+PAGODA_GROUPED_KERNEL(mxfp4, Float4)
 #undef PAGODA_GROUPED_KERNEL
 
 }  // namespace pagoda::device::kernels

@@ -84,6 +84,7 @@ __global__ void embedding_q4_k(EmbeddingArgs args) { embed_row<Quantized4K>(args
 __global__ void embedding_q6_k(EmbeddingArgs args) { embed_row<Quantized6K>(args); }
 __global__ void embedding_fp8(EmbeddingArgs args) { embed_row<Float8>(args); }
 __global__ void embedding_fp8_blocks(EmbeddingArgs args) { embed_row<Float8Blocks>(args); }
+__global__ void embedding_mxfp4(EmbeddingArgs args) { embed_row<Float4>(args); }
 
 // The sum of a row's elements less `mean`, or of their squares, by `threads` threads that have every
 // `threads`-th element each: a thread's own ones ascending, then block_sum(). The same in all threads of the

@@ -26,10 +26,17 @@ inline constexpr bool kScalesOfRows = kGroupBytes<T> == kFloat8Group;
 template <class T>
 inline constexpr bool kScalesOfBlocks = kGroupBytes<T> == kFloat8BlocksGroup;
 
+// 4-bit floats, whose powers of two lie behind a row.
+template <>
+inline constexpr int kGroupBytes<Float4> = kFloat4Group;
+template <class T>
+inline constexpr bool kFloats4 = kGroupBytes<T> == kFloat4Group;
+
 // How many elements of T `k` weights of a row are.
 template <class T>
 __device__ __forceinline__ int stored_elements(int k) {
   if constexpr (kFloats8<T>) return float8_row_bytes(k, kScalesOfBlocks<T>);
+  if constexpr (kFloats4<T>) return float4_row_bytes(k);
   if constexpr (sizeof(T) <= 4) return k;
   if constexpr (sizeof(T) > 4) return k / (32 * static_cast<int>(sizeof(T)) / kGroupBytes<T>);
 }
@@ -71,6 +78,16 @@ __device__ __forceinline__ float weight_of(const Float8* row, int i, int k) {
 }
 __device__ __forceinline__ float weight_of(const Float8Blocks* row, int i, int k) {
   return float8_value(row[i / 32 * 32 + float8_byte(i % 32)].bits) * float8_scales(row, k)[i / kFloat8Scale];
+}
+// 2^(byte - 127)
+__device__ __forceinline__ float power_of_byte(std::uint8_t byte) {
+  return __uint_as_float(byte == 0 ? 0x00400000u : static_cast<std::uint32_t>(byte) << 23);
+}
+__device__ __forceinline__ float weight_of(const Float4* row, int i, int k) {
+  const std::uint32_t code = row[i / 32 * 16 + float4_byte(i % 32)].bits >> float4_shift(i % 32) & 15u;
+  // The exponent and the fraction are those of a number 2^-126 times as large.
+  const float value = __uint_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+  return value * power_of_byte(row[k / 2 + i / 32].bits);
 }
 
 // Row `row` of [rows, k], of one matrix or of several below each other.

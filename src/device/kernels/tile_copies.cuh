@@ -48,9 +48,11 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
     const int i = j + static_cast<int>(threadIdx.x);
     if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
     const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
-    const bool there = first_n + line < args.n && first_byte + 16 * piece < code_bytes;
-    copy_async(stage + place_of<T>(line, piece, Sizes::kPitch),
-               from + (there ? line * row_bytes + 16 * piece : 0), there);
+    const bool powers = kFloats4<T> && piece + 1 == Sizes::kPieces;
+    const int at = powers ? code_bytes - first_byte + power_piece(first_k) : 16 * piece;
+    const bool there = first_n + line < args.n && (powers || first_byte + 16 * piece < code_bytes);
+    copy_async(stage + place_of<T>(line, piece, Sizes::kPitch), from + (there ? line * row_bytes + at : 0),
+               there);
   }
   if constexpr (kScalesOfBlocks<T>) {
     const int first_scale = args.k - first_byte + scale_piece(first_k);

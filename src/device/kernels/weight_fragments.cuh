@@ -13,22 +13,24 @@ namespace pagoda::device::kernels {
 // `first_k` is copied from; and where in that copy the stage begins: bytes, or groups of 32 of a unit.
 template <class T>
 __device__ __forceinline__ int row_bytes_of(int k) {
-  if constexpr (kFloats8<T>) return stored_elements<T>(k);
+  if constexpr (kFloats8<T> || kFloats4<T>) return stored_elements<T>(k);
   return kGroupBytes<T> == 64 ? 2 * k : k / kQuantizedGroup * kGroupBytes<T>;
 }
 template <class T>
 __device__ __forceinline__ int code_bytes_of(int k) {
-  return kFloats8<T> ? k : row_bytes_of<T>(k);
+  return kFloats8<T> ? k : kFloats4<T> ? k / 2 : row_bytes_of<T>(k);
 }
 template <class T>
 __device__ __forceinline__ int first_byte_of(int first_k) {
   if (kFloats8<T>) return first_k;
+  if (kFloats4<T>) return first_k / 2;
   if (has_units(kGroupBytes<T>)) return first_k / kQuantizedUnit * static_cast<int>(sizeof(T));
   return first_k / kQuantizedGroup * kGroupBytes<T> / 16 * 16;
 }
 template <class T>
 __device__ __forceinline__ int shift_of(int first_k) {
   if (kFloats8<T>) return 0;
+  if (kFloats4<T>) return first_k / kQuantizedGroup % 16;
   if (has_units(kGroupBytes<T>)) return first_k % kQuantizedUnit / kQuantizedGroup;
   return first_k / kQuantizedGroup * kGroupBytes<T> % 16;
 }
@@ -36,6 +38,9 @@ __device__ __forceinline__ int shift_of(int first_k) {
 // The byte of a row's scales at which the piece with the one of `k` begins; and its place in that.
 __device__ __forceinline__ int scale_piece(int k) { return k / (4 * kFloat8Scale) * 16; }
 __device__ __forceinline__ int scale_place(int k) { return k / kFloat8Scale % 4; }
+
+// The byte of a row's powers of two at which the piece with the one of `k` begins.
+__device__ __forceinline__ int power_piece(int k) { return k / (16 * kQuantizedGroup) * 16; }
 
 // The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
 __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
@@ -242,14 +247,44 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   load_floats8(lines, pitch, first_k, out);
 }
 
+// 4-bit floats are exact in bfloat16: sign, exponent and fraction go to their places, 2^126 makes up for the
+// other bias, and then there is a power of two for 32 of k. `codes`: this lane's eight of them.
+struct StoredFloats4 {
+  // The piece of a line with its powers of two.
+  static __device__ __forceinline__ const unsigned char* powers(const unsigned char* line, int pitch) {
+    return line + pitch - 16;
+  }
+  static __device__ __forceinline__ std::uint32_t codes(const unsigned char* line, int group) {
+    return *reinterpret_cast<const std::uint32_t*>(line + 16 * group + 4 * (threadIdx.x % 4));
+  }
+  static __device__ __forceinline__ void widen_all(std::uint32_t codes, std::uint32_t power,
+                                                   std::uint32_t (&out)[4]) {
+    constexpr std::uint32_t kBias = 0x7E807E80u;
+    const std::uint32_t factor = (power == 0 ? 0x40u : power << 7) * 0x10001u;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t two = codes << 4 * i;
+      out[i] = multiply_pair(multiply_pair((two & 0x80008000u) | (two >> 6 & 0x01C001C0u), kBias), factor);
+    }
+  }
+};
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Float4*,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  const unsigned char* const line = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+  const int group = first_k / kQuantizedGroup;
+  StoredFloats4::widen_all(StoredFloats4::codes(line, group),
+                           StoredFloats4::powers(line, pitch)[shift + group], out);
+}
+
 // A lane's part of 128 of k of its row, whole groups or a unit: load() brings them as they lie in a stage,
-// long before fragment() makes load_weights()' registers of one of the four groups.
+// long before fragment() makes load_weights()' registers of one of the four groups. `shift`: as
+// load_weights() has it.
 template <class T>
 struct StoredStage;
 template <>
 struct StoredStage<Bf16> {
   std::uint32_t at[4][4];
-  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void begin(const unsigned char*, int, int) {}
   __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
     load_weights(lines, pitch, static_cast<const Bf16*>(nullptr), 32 * group, 0, at[group]);
   }
@@ -265,7 +300,7 @@ __device__ __forceinline__ const unsigned char* line_of_lane(const unsigned char
 template <class T, class Group>
 struct StoredGroups {
   Group at[4];
-  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void begin(const unsigned char*, int, int) {}
   __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
     at[group].load(line_of_lane(lines, pitch) + group * kGroupBytes<T>);
   }
@@ -281,7 +316,7 @@ template <>
 struct StoredStage<Quantized4K> {
   UnitFour unit;
   std::uint32_t codes[4];
-  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch) {
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int) {
     unit.load(line_of_lane(lines, pitch));
   }
   __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
@@ -295,7 +330,7 @@ template <>
 struct StoredStage<Quantized6K> {
   UnitSix unit;
   std::uint32_t low[4], high[2];
-  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch) {
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int) {
     unit.load(line_of_lane(lines, pitch));
   }
   __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
@@ -309,7 +344,7 @@ struct StoredStage<Quantized6K> {
 // 256 of k, of which two chains of products go on side by side.
 struct StoredFloats8 {
   std::uint32_t codes[8][2];
-  __device__ __forceinline__ void begin(const unsigned char*, int) {}
+  __device__ __forceinline__ void begin(const unsigned char*, int, int) {}
   __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
     load_codes8(lines, pitch, 32 * group, codes[group]);
   }
@@ -322,11 +357,26 @@ template <>
 struct StoredStage<Float8> : StoredFloats8 {};
 template <>
 struct StoredStage<Float8Blocks> : StoredFloats8 {};
+template <>
+struct StoredStage<Float4> {
+  std::uint32_t powers, at[4];  // a byte for each group
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int shift) {
+    powers = *reinterpret_cast<const std::uint32_t*>(
+        StoredFloats4::powers(line_of_lane(lines, pitch), pitch) + shift);
+  }
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    at[group] = StoredFloats4::codes(line_of_lane(lines, pitch), group);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    StoredFloats4::widen_all(at[group], powers >> 8 * group & 0xFFu, out);
+  }
+};
 template <class T>
 inline constexpr int kStoredGroups = kFloats8<T> ? 8 : 4;
 template <class T>
-__device__ __forceinline__ void load_stage(StoredStage<T>& stored, const unsigned char* lines, int pitch) {
-  stored.begin(lines, pitch);
+__device__ __forceinline__ void load_stage(StoredStage<T>& stored, const unsigned char* lines, int pitch,
+                                           int shift) {
+  stored.begin(lines, pitch, shift);
 #pragma unroll
   for (int group = 0; group < kStoredGroups<T>; ++group) stored.load(lines, pitch, group);
 }

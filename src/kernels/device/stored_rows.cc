@@ -184,6 +184,25 @@ void write_floats8(const std::byte* stored, std::int64_t columns, bool blocks, s
   }
 }
 
+// Codes, then their powers of two, filled up with zeros.
+void write_floats4(const std::byte* stored, std::int64_t columns, std::byte* out) {
+  constexpr std::int64_t kBlock = dtype_info(DType::mxfp4).block_bytes;
+  const std::int64_t bytes = device::float4_row_bytes(static_cast<std::int32_t>(columns));
+  std::byte* const powers = out + columns / 2;
+  std::memset(powers, 0, static_cast<std::size_t>(bytes - columns / 2));
+  for (std::int64_t group = 0; group < columns / 32; ++group) {
+    const auto* const block = reinterpret_cast<const std::uint8_t*>(stored) + group * kBlock;
+    powers[group] = static_cast<std::byte>(block[0]);
+    std::array<std::uint8_t, 16> codes{};
+    for (std::int32_t i = 0; i < 32; ++i) {
+      const int code = block[1 + i % 16] >> (i < 16 ? 0 : 4) & 15;
+      std::uint8_t& byte = codes[static_cast<std::size_t>(device::float4_byte(i))];
+      byte = static_cast<std::uint8_t>(byte | code << device::float4_shift(i));
+    }
+    std::memcpy(out + 16 * group, codes.data(), codes.size());
+  }
+}
+
 // Whether each `groups` of 32 weights have the same scale: of the whole row, if 0.
 bool share_scales(const TensorView& view, std::int64_t groups) {
   const std::int64_t row_groups = view.columns() / 32;
@@ -210,6 +229,7 @@ std::optional<Element> quantized_element(std::span<const TensorView> views) {
   if (all([](DType dtype) { return dtype == DType::q6_k; })) return Element::q6_k;
   if (all([](DType dtype) { return has_nibbles(dtype); })) return Element::q4;
   if (all([](DType dtype) { return dtype == DType::q8_0; })) return Element::q8;
+  if (all([](DType dtype) { return dtype == DType::mxfp4; })) return Element::mxfp4;
   if (all([](DType dtype) { return dtype == DType::fp8; })) {
     const auto share = [&](std::int64_t groups) {
       return std::ranges::all_of(views, [&](const TensorView& view) { return share_scales(view, groups); });
@@ -243,6 +263,8 @@ void write_row(Element element, const TensorView& view, std::int64_t row, std::b
     case Element::fp8:
     case Element::fp8_blocks:
       return write_floats8(stored, columns, element == Element::fp8_blocks, out);
+    case Element::mxfp4:
+      return write_floats4(stored, columns, out);
     default:
       CHECK(element == Element::q6_k);
       return write_each<Quantized6K>(columns / kQuantizedUnit, out,

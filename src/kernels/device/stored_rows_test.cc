@@ -56,7 +56,15 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
     }
     return out;
   }
-  for (std::int64_t i = 0; element >= Element::fp8 && i < columns; ++i) {
+  for (std::int64_t i = 0; element == Element::mxfp4 && i < columns; ++i) {
+    const std::uint8_t* const block = file + i / 32 * 17;
+    const int code = block[1 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15;
+    const auto at = static_cast<std::int32_t>(i % 32);
+    std::byte& byte = out[static_cast<std::size_t>(i / 32 * 16 + device::float4_byte(at))];
+    byte |= static_cast<std::byte>(code << device::float4_shift(at));
+    out[static_cast<std::size_t>(columns / 2 + i / 32)] = static_cast<std::byte>(block[0]);
+  }
+  for (std::int64_t i = 0; is_float8(element) && i < columns; ++i) {
     const std::uint8_t* const group = file + i / 32 * 36;
     const auto place = i / 32 * 32 + device::float8_byte(static_cast<std::int32_t>(i % 32));
     out[static_cast<std::size_t>(place)] = static_cast<std::byte>(group[4 + i % 32]);
@@ -103,6 +111,7 @@ TEST(StoredRow, HasTheBytesOfThePlainForm) {
                                        {DType::q6_k, Element::q6_k},
                                        {DType::fp8, Element::fp8},
                                        {DType::fp8, Element::fp8_blocks},
+                                       {DType::mxfp4, Element::mxfp4},
                                        {DType::f32, Element::bf16},
                                        {DType::f16, Element::bf16},
                                        {DType::bf16, Element::bf16},
@@ -218,9 +227,9 @@ TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
       return bench.get(args.y, static_cast<std::size_t>(rows * n));
     };
     const std::vector<float> kept = product(*element);
-    if (*element == Element::q8 || *element == Element::q6_k)
+    if (*element == Element::q8 || *element == Element::q6_k || *element == Element::mxfp4)
       EXPECT_TRUE(same_bits(kept, product(Element::bf16)));
-    else if (*element >= Element::fp8)
+    else if (is_float8(*element))
       EXPECT_LE(largest_difference(kept, product(Element::bf16)), 0.01f * largest_difference(kept, {}));
     else
       EXPECT_TRUE(same_bits(kept, product(Element::q4)));
@@ -254,7 +263,7 @@ TEST_P(StoredRows, ExpertsToo) {
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredRows,
                          testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q6_k,
-                                         DType::fp8),
+                                         DType::fp8, DType::mxfp4),
                          [](const auto& info) { return std::string(dtype_info(info.param).name); });
 
 TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {

@@ -1,0 +1,151 @@
+// Goal: experts keep the numbers of their file on a device, and a mixture of them is that of the same weights
+// widened: to the bit where their products are those of bfloat16, by the reference within its rounding; and a
+// row has the same bits alone and among others, over experts whose rows end within a stage.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "device/test_support.h"
+#include "kernels/dequantize.h"
+#include "kernels/device/device_ops.h"
+#include "kernels/linear_storage.h"
+#include "kernels/mixture.h"
+#include "kernels/testing.h"
+
+namespace pagoda {
+namespace {
+
+using device::Element;
+
+constexpr std::int64_t kExperts = 5, kWidth = 160, kInner = 288, kChosen = 2, kRows = 23;
+
+struct Case {
+  DType dtype = DType::mxfp4;
+  std::int64_t shared = 32;  // weights of a row that have one scale, where they are 8-bit floats
+  Element kept = Element::mxfp4;
+};
+
+// [rows, columns], and the same widened.
+struct Stored {
+  std::vector<std::byte> file;
+  std::vector<float> widened;
+  TensorView view, wide;
+  Stored(const Case& of, std::uint64_t seed, std::int64_t rows, std::int64_t columns)
+      : file(random_weights(seed, of.dtype, rows * columns)),
+        widened(static_cast<std::size_t>(rows * columns)) {
+    for (std::int64_t group = 0; of.dtype == DType::fp8 && group < rows * columns / 32; ++group) {
+      const std::int64_t row = group / (columns / 32), first = group % (columns / 32) * 32 / of.shared;
+      const float scale = 0.001f * static_cast<float>(1 + (row + 3 * first) % 7);
+      std::memcpy(file.data() + 36 * group, &scale, sizeof scale);
+    }
+    view = {.dtype = of.dtype, .shape = {rows, columns}, .data = file.data()};
+    for (std::int64_t row = 0; row < rows; ++row) dequantize_row(view, row, widened.data() + row * columns);
+    wide = {DType::f32, {rows, columns}, reinterpret_cast<const std::byte*>(widened.data())};
+  }
+};
+
+struct Experts {
+  std::vector<Stored> gate, up, down;
+  explicit Experts(const Case& of) {
+    for (std::uint64_t i = 0; i < kExperts; ++i) {
+      gate.emplace_back(of, 10 + i, kInner, kWidth);
+      up.emplace_back(of, 20 + i, kInner, kWidth);
+      down.emplace_back(of, 30 + i, kWidth, kInner);
+    }
+  }
+};
+
+// The mixture of rows [first, first + count), by experts as they are stored or widened. `kept`: what has
+// become of them.
+std::vector<float> mix_on_device(const Experts& experts, bool widened, std::int64_t first, std::int64_t count,
+                                 Element* kept = nullptr) {
+  device::KernelBench bench(static_cast<std::uint64_t>(first + count));
+  device::StepArena arena(bench.device(), bench.stream());
+  DeviceOps ops(bench.device(), bench.stream(), arena, {.weights = Element::bf16});
+  const KernelContext context = {.backend = Backend::device, .device = &ops};
+  const auto of = [&](const Stored& one) { return widened ? one.wide : one.view; };
+  std::vector<PackedLinear> in, out;
+  for (std::size_t i = 0; i < kExperts; ++i) {
+    ops.continue_series(0, kExperts);
+    in.push_back(*PackedLinear::pack(context, LinearType::bfloat16,
+                                     std::vector{of(experts.gate[i]), of(experts.up[i])}, {},
+                                     LinearForm::gated));
+    ops.continue_series(1, kExperts);
+    out.push_back(*PackedLinear::pack(context, LinearType::bfloat16, std::vector{of(experts.down[i])}));
+  }
+  if (kept != nullptr) *kept = in.back().storage().device.front().element;
+  const MixtureArgs args = {
+      .routing = {.num_experts = kExperts, .per_token = kChosen}, .first = in, .second = out};
+  const auto rows = [&](std::uint64_t seed, std::int64_t width) {
+    const std::vector<float> all = random_floats(seed, static_cast<std::size_t>(kRows * width));
+    const auto begin = all.begin() + first * width;
+    return Buffer::of(bench.put(std::vector<float>(begin, begin + count * width)), width);
+  };
+  const Buffer x = rows(1, kWidth);
+  const Buffer y = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * kWidth)), kWidth);
+  const Buffer room = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_room(args))), 0);
+  EXPECT_TRUE(mixture(context, args, rows(2, kExperts), LinearInput::rows(x), count, room, false, y).ok());
+  const Status status = ops.take_status();
+  EXPECT_TRUE(status.ok()) << status.message();
+  return bench.get(reinterpret_cast<const float*>(y.data), static_cast<std::size_t>(count * kWidth));
+}
+
+std::vector<float> mix_by_reference(const Experts& experts) {
+  const KernelContext context = {.backend = Backend::reference};
+  std::vector<PackedLinear> in, out;
+  for (std::size_t i = 0; i < kExperts; ++i) {
+    in.push_back(*PackedLinear::pack(context, LinearType::float32,
+                                     std::vector{experts.gate[i].wide, experts.up[i].wide}, {},
+                                     LinearForm::gated));
+    out.push_back(*PackedLinear::pack(context, LinearType::float32, std::vector{experts.down[i].wide}));
+  }
+  const MixtureArgs args = {
+      .routing = {.num_experts = kExperts, .per_token = kChosen}, .first = in, .second = out};
+  const std::vector<float> logits = random_floats(2, kRows * kExperts), x = random_floats(1, kRows * kWidth);
+  std::vector<float> room(static_cast<std::size_t>(kRows * mixture_room(args))), y(kRows * kWidth);
+  EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), kExperts),
+                      LinearInput::rows(Buffer::of(x.data(), kWidth)), kRows, Buffer::of(room.data(), 0),
+                      false, Buffer::of(y.data(), kWidth))
+                  .ok());
+  return y;
+}
+
+class StoredExperts : public testing::TestWithParam<Case> {};
+
+TEST_P(StoredExperts, AreThoseOfWidenedWeights) {
+  const Experts experts(GetParam());
+  Element kept = Element::f32;
+  const std::vector<float> made = mix_on_device(experts, false, 0, kRows, &kept);
+  EXPECT_EQ(kept, GetParam().kept);
+  if (kept == Element::mxfp4) EXPECT_TRUE(same_bits(made, mix_on_device(experts, true, 0, kRows)));
+  const std::vector<float> wanted = mix_by_reference(experts);
+  double size = 0, off = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    size += wanted[i] * wanted[i];
+    off += (made[i] - wanted[i]) * (made[i] - wanted[i]);
+  }
+  EXPECT_LT(std::sqrt(off / size), 0.01);  // inputs are rounded twice to 8 bits of fraction
+}
+
+TEST_P(StoredExperts, BitsDependOnTheRowAlone) {
+  const Experts experts(GetParam());
+  const std::vector<float> all = mix_on_device(experts, false, 0, kRows);
+  for (const std::int64_t row : {std::int64_t{0}, std::int64_t{7}, kRows - 1}) {
+    const auto begin = all.begin() + row * kWidth;
+    EXPECT_TRUE(same_bits(mix_on_device(experts, false, row, 1), {begin, begin + kWidth})) << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StoredExperts,
+                         testing::Values(Case{}, Case{DType::fp8, 1 << 20, Element::fp8_blocks},
+                                         Case{DType::fp8, 128, Element::fp8_blocks}),
+                         [](const auto& info) {
+                           return info.param.dtype == DType::mxfp4 ? "Mxfp4"
+                                  : info.param.shared == 128       ? "Fp8Blocks"
+                                                                   : "Fp8Rows";
+                         });
+
+}  // namespace
+}  // namespace pagoda
