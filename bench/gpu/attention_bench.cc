@@ -3,10 +3,10 @@
 //   paged        blocks of 16 tokens, anywhere
 //   virtual      the same blocks, side by side in reserved addresses that pages are mapped behind
 //   contiguous   a sequence's tokens in one piece of allocated memory: one block as long as the context
-// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them. In a
-// build with PAGODA_CUDA_LIBRARIES also by FlashInfer, over the same cache; its queries and results are in
-// bfloat16, and flashinfer_off is the largest difference from tiles, of the largest number. On the emulated
-// device the numbers say nothing; it is there to rehearse.
+// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them, over
+// caches in bfloat16 and in 8-bit floats. In a build with PAGODA_CUDA_LIBRARIES also by FlashInfer, over the
+// same cache; its queries and results are in bfloat16, and flashinfer_off is the largest difference from
+// tiles, of the largest number. On the emulated device the numbers say nothing; it is there to rehearse.
 //   attention_bench cuda|emulated
 #include <algorithm>
 #include <bit>
@@ -61,7 +61,9 @@ class Bench {
       for (const std::int32_t rows : sizes_.rows)
         for (const char* const memory : {"paged", "virtual", "contiguous"})
           PAGODA_RETURN_IF_ERROR(attention(memory, rows, context));
-    for (const auto& [count, tokens] : sizes_.prompts) PAGODA_RETURN_IF_ERROR(prefill(count, tokens));
+    for (const auto& [count, tokens] : sizes_.prompts)
+      for (const Element cache : {Element::bf16, Element::fp8})
+        PAGODA_RETURN_IF_ERROR(prefill(count, tokens, cache));
     for (const std::int32_t block : sizes_.blocks) PAGODA_RETURN_IF_ERROR(moves(block));
     return ok_status();
   }
@@ -103,6 +105,16 @@ class Bench {
       std::memcpy(*host + i * (wide ? 4 : 2), wide ? static_cast<const void*>(&bits) : &half, wide ? 4 : 2);
     }
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(bytes)));
+    return there;
+  }
+  // The same in 8-bit floats below 2.
+  Result<std::byte*> codes(std::int64_t count) {
+    auto host = pinned(count), there = room(count);
+    if (!host) return host.error();
+    if (!there) return there.error();
+    for (std::int64_t i = 0; i < count; ++i)
+      (*host)[i] = static_cast<std::byte>(random_bits(7, 1, static_cast<std::uint64_t>(i)) & 0xBFu);
+    PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(count)));
     return there;
   }
   // The same some of them, again and again.
@@ -288,10 +300,11 @@ class Bench {
     return clear();
   }
 
-  Status prefill(std::int32_t prompts, std::int32_t tokens) {
+  Status prefill(std::int32_t prompts, std::int32_t tokens, Element element) {
     const std::int32_t all = prompts * tokens;
-    auto cache =
-        numbers(prompts * ((tokens + kBlockSize - 1) / kBlockSize) * block_elements(kBlockSize), false);
+    const std::int64_t elements =
+        prompts * ((tokens + kBlockSize - 1) / kBlockSize) * block_elements(kBlockSize);
+    auto cache = element == Element::fp8 ? codes(elements) : numbers(elements, false);
     if (!cache) return cache.error();
     auto made = args_of(*cache, kBlockSize, true, prompts, 0, tokens);
     if (!made) return made.error();
@@ -323,7 +336,8 @@ class Bench {
       if (!there) return there.error();
       args.tiles = *there;
       const auto go = [&] {
-        return bulk ? launches.attend_bulk(args, count) : launches.attend_tiles(args, count);
+        return bulk ? launches.attend_bulk(args, count, element)
+                    : launches.attend_tiles(args, count, element);
       };
       const auto time = timed(go);
       if (!time) return time.error();
@@ -333,17 +347,18 @@ class Bench {
       if (!bulk) wanted.assign(*host, *host + out_bytes);
       same = std::memcmp(wanted.data(), *host, wanted.size()) == 0;
     }
-    const auto peer = by_library(args, prompts, tokens, true);
+    Result<std::string> peer = std::string();
+    if (element == Element::bf16) peer = by_library(args, prompts, tokens, true);
     if (!peer) return peer.error();
     // A causal mask leaves half of two products of tokens x tokens x head.
     const double flops = 2.0 * prompts * tokens * (tokens + 1.0) * sizes_.heads * sizes_.head_size;
     const auto tera = [&](double us) { return us > 0 ? flops / us * 1e-6 : 0.0; };
     std::printf(
-        "{\"case\": \"prefill\", \"prompts\": %d, \"tokens\": %d, \"tiles_us\": %.2f, \"tiles_tflops\": "
-        "%.1f, "
+        "{\"case\": \"prefill\", \"cache\": \"%s\", \"prompts\": %d, \"tokens\": %d, \"tiles_us\": %.2f, "
+        "\"tiles_tflops\": %.1f, "
         "\"bulk_us\": %.2f, \"bulk_tflops\": %.1f, \"same_bits\": %s%s}\n",
-        prompts, tokens, micros[0], tera(micros[0]), micros[1], tera(micros[1]), same ? "true" : "false",
-        peer->c_str());
+        element == Element::fp8 ? "fp8" : "bf16", prompts, tokens, micros[0], tera(micros[0]), micros[1],
+        tera(micros[1]), same ? "true" : "false", peer->c_str());
     std::fflush(stdout);
     return clear();
   }

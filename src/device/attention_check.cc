@@ -1,7 +1,9 @@
 #include "device/attention_check.h"
 
 #include <bit>
+#include <cstring>
 #include <numeric>
+#include <span>
 
 #include "base/random.h"
 #include "device/check_memory.h"
@@ -16,19 +18,37 @@ constexpr std::int32_t kContext = 100, kRows = 61, kGroup = 4, kBlockSize = 16,
 // Exponents of numbers, from these on: scores near each other, and far apart.
 constexpr std::uint32_t kExponents = 8, kLeast[] = {117, 121};
 
+// A cache of 8 bits: codes of all sizes, 8-bit floats that are numbers, and behind a head's slots scales.
+void fill_with_codes(std::span<std::byte> cache, std::int32_t head_size, Element element) {
+  const std::size_t slots = std::size_t{kBlockSize} * static_cast<std::size_t>(head_size),
+                    head = slots + (element == Element::i8 ? 4 * std::size_t{kBlockSize} : 0);
+  for (std::size_t i = 0; i < cache.size(); ++i) {
+    const auto bits = static_cast<std::uint32_t>(random_bits(14, head, i));
+    cache[i] = static_cast<std::byte>(element == Element::fp8 ? bits & 0xBFu : bits);
+    if (i % head >= slots && i % 4 == 0) {
+      const float scale = 0.001f * static_cast<float>(1 + bits % 100);
+      std::memcpy(&cache[i], &scale, sizeof scale);
+      i += 3;
+    }
+  }
+}
+
 // Attention of a prompt by warpgroups, or by warps, to numbers with exponents from `least` on.
 std::vector<float> attended(Device& device, StreamId stream, CheckMemory& memory, std::int32_t head_size,
-                            std::uint32_t least, bool bulk) {
+                            Element element, std::uint32_t least, bool bulk) {
   const auto drawn = [&](std::uint64_t i) {
     const auto bits = static_cast<std::uint32_t>(random_bits(13, least, i));
     return static_cast<std::uint16_t>((bits & 0x807Fu) | (least + (bits >> 16) % kExponents) << 7);
   };
-  const std::int64_t block = std::int64_t{2} * head_size * kBlockSize, width = (kGroup + 2) * head_size;
-  std::vector<std::uint16_t> cache(static_cast<std::size_t>(kBlocks * block));
+  const std::int64_t slot = head_size + (element == Element::i8 ? 4 : 0), block = 2 * slot * kBlockSize,
+                     width = (kGroup + 2) * head_size;
+  const auto elements = static_cast<std::size_t>(kBlocks * block);
+  std::vector<std::uint16_t> cache(element == Element::bf16 ? elements : elements / 2);
   for (std::size_t i = 0; i < cache.size(); ++i) cache[i] = drawn(i);
+  if (element != Element::bf16) fill_with_codes(std::as_writable_bytes(std::span(cache)), head_size, element);
   std::vector<float> qkv(static_cast<std::size_t>(kRows * width));
   for (std::size_t i = 0; i < qkv.size(); ++i)
-    qkv[i] = std::bit_cast<float>(static_cast<std::uint32_t>(drawn(cache.size() + i)) << 16);
+    qkv[i] = std::bit_cast<float>(static_cast<std::uint32_t>(drawn(elements + i)) << 16);
   std::vector<std::int32_t> table(kBlocks), rows(kRows), positions(kRows), tables(kRows), tiles;
   std::iota(table.rbegin(), table.rend(), 0);
   std::iota(rows.begin(), rows.end(), 0);
@@ -56,20 +76,21 @@ std::vector<float> attended(Device& device, StreamId stream, CheckMemory& memory
   args.scale = 0.125f;
   if (!memory.status().ok()) return {};
   KernelLaunches launches(device, stream);
-  memory.keep(bulk ? launches.attend_bulk(args, count) : launches.attend_tiles(args, count));
+  memory.keep(bulk ? launches.attend_bulk(args, count, element)
+                   : launches.attend_tiles(args, count, element));
   return memory.get(args.out, floats);
 }
 
 }  // namespace
 
-Result<bool> check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size) {
+Result<bool> check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size, Element cache) {
   if (!KernelLaunches(device, stream)
            .supports_bulk_attention({.block_size = kBlockSize, .num_kv_heads = 1, .head_size = head_size}))
     return true;
   for (const std::uint32_t least : kLeast) {
     CheckMemory memory(device, stream);
-    const auto wanted = attended(device, stream, memory, head_size, least, false),
-               got = attended(device, stream, memory, head_size, least, true);
+    const auto wanted = attended(device, stream, memory, head_size, cache, least, false),
+               got = attended(device, stream, memory, head_size, cache, least, true);
     if (!memory.status().ok()) return memory.status();
     if (std::memcmp(got.data(), wanted.data(), wanted.size() * sizeof(float)) != 0) return false;
   }

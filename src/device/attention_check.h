@@ -6,11 +6,13 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "device/device.h"
+#include "device/kernel_launches.h"
 
 namespace pagoda::device {
 
-// True, too, where the device or heads of this size do not attend by warpgroups.
-Result<bool> check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size);
+// `cache`: its element, bf16, i8 or fp8. True, too, where the device or heads of this size do not
+// attend by warpgroups.
+Result<bool> check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size,
+                                  Element cache = Element::bf16);
 
 }  // namespace pagoda::device

@@ -14,11 +14,12 @@ bool has_the_bits(Device& device, bool counts) {
   const StreamId stream = *device.create_stream();
   const std::size_t free = device.free_bytes();
   bool same = true;
-  for (const std::int32_t head_size : {64, 128}) {
-    const auto checked = check_bulk_attention(device, stream, head_size);
-    EXPECT_TRUE(checked.has_value());
-    same = same && checked && *checked;
-  }
+  for (const Element cache : {Element::bf16, Element::i8, Element::fp8})
+    for (const std::int32_t head_size : {64, 128}) {
+      const auto checked = check_bulk_attention(device, stream, head_size, cache);
+      EXPECT_TRUE(checked.has_value());
+      same = same && checked && *checked;
+    }
   if (counts) EXPECT_EQ(device.free_bytes(), free);
   return same;
 }
@@ -30,7 +31,8 @@ TEST(AttentionCheck, WarpgroupsHaveTheBitsOfWarps) {
 }
 
 TEST(AttentionCheck, FindsAnotherOrderOfSums) {
-  for (const char* kernel : {"attend_bulk_64", "attend_bulk_128"}) {
+  for (const char* kernel : {"attend_bulk_64", "attend_bulk_128", "attend_bulk_64_i8", "attend_bulk_128_i8",
+                             "attend_bulk_64_fp8", "attend_bulk_128_fp8"}) {
     auto device = *emulated::EmulatedDevice::create({.backward_kernels = kernel});
     EXPECT_FALSE(has_the_bits(*device, true)) << kernel;
   }

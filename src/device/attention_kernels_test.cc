@@ -286,7 +286,7 @@ class World {
     const std::int64_t num_tiles = std::ssize(tiles);
     tiles.push_back(static_cast<std::int32_t>(count));
     args.tiles = bench_.put(tiles, "tiles");
-    return bulk ? bench_.run().attend_bulk(args, num_tiles)
+    return bulk ? bench_.run().attend_bulk(args, num_tiles, shape_.element)
                 : bench_.run().attend_tiles(args, num_tiles, shape_.element);
   }
 
@@ -456,7 +456,9 @@ TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
 
 // In tiles of more rows, across splits, windows and chunks, and where a warpgroup has rows of another split
 // than its neighbour, or none.
-TEST(DeviceAttention, WarpgroupsHaveTheBitsOfTiles) {
+class DeviceAttentionByWarpgroups : public testing::TestWithParam<Element> {};
+TEST_P(DeviceAttentionByWarpgroups, HasTheBitsOfTiles) {
+  const Element element = GetParam();
   if (!KernelBench().device().has_warpgroups()) GTEST_SKIP() << "no warpgroups";
   const Shape shapes[] = {
       {.kv_heads = 2, .group = 4, .head_size = 64, .rotary = 64, .lengths = {90, 1, 33}},
@@ -464,16 +466,26 @@ TEST(DeviceAttention, WarpgroupsHaveTheBitsOfTiles) {
       {.group = 7, .head_size = 128, .rotary = 8, .slopes = true, .softcap = 1.5f, .lengths = {40, 20}},
       {.group = 2, .head_size = 64, .rotary = 64, .window = 37, .lengths = {140}},
       {.group = 3, .head_size = 64, .rotary = 64, .chunks = true, .window = 50, .lengths = {110}},
-      {.group = 16, .head_size = 64, .block_size = 64, .rotary = 64, .lengths = {150}}};
+      {.group = 16, .head_size = 64, .block_size = 64, .rotary = 64, .lengths = {150}},
+      // Rings are filled again, of pieces, of codes and of scales.
+      {.group = 1, .head_size = 64, .rotary = 64, .lengths = {580}},
+      {.group = 1, .head_size = 128, .block_size = 32, .rotary = 8, .lengths = {330}}};
   for (std::uint64_t seed = 0; Shape shape : shapes) {
     SCOPED_TRACE(seed);
-    shape.element = Element::bf16;
+    shape.element = element;
     const Outputs tiles = run(shape, seed, Steps::one, Way::tiles);
     expect_same_bits(tiles, run(shape, seed + 100, Steps::one, Way::bulk));
     if (seed % 2 == 0) expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::bulk));
     ++seed;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Caches, DeviceAttentionByWarpgroups,
+                         testing::Values(Element::bf16, Element::i8, Element::fp8), [](const auto& info) {
+                           return info.param == Element::bf16 ? "bf16"
+                                  : info.param == Element::i8 ? "i8"
+                                                              : "fp8";
+                         });
 
 TEST(DeviceAttention, ManyRowsOfOneLengthAreWalked) {
   AttentionArgs args;

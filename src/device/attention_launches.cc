@@ -105,14 +105,16 @@ std::int32_t KernelLaunches::rows_of_tile(std::int32_t query_heads, std::int32_t
   return tile_rows(padded(head_size)) / (query_heads / kv_heads);
 }
 
-Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles) {
+Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles, Element cache) {
   if (tiles == 0) return ok_status();
   const std::int32_t size = args.cache.head_size;
-  CHECK(supports_bulk_attention(args.cache));
-  return put(size == 64 ? KernelId::attend_bulk_64 : KernelId::attend_bulk_128,
+  CHECK(supports_bulk_attention(args.cache) && supports_tiles_over(cache, args.cache));
+  return put(tile_kernel(for_cache(cache, KernelId::attend_bulk_64, KernelId::attend_bulk_64_i8,
+                                   KernelId::attend_bulk_64_fp8),
+                         size),
              {.grid = {u32(args.cache.num_kv_heads), u32(tiles)},
               .block = {u32(kBulkThreads)},
-              .shared_bytes = bulk_attention_bytes(size),
+              .shared_bytes = bulk_attention_bytes(size, has_eights(cache)),
               .warpgroups = true},
              args);
 }

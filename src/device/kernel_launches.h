@@ -122,7 +122,7 @@ class KernelLaunches {
   Status attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache = Element::bf16);
   // Another form of it, with the same bits (check_bulk_attention()), where supports_bulk_attention(): tiles
   // of bulk_rows_of_tile() rows.
-  Status attend_bulk(const AttentionArgs& args, std::int64_t tiles);
+  Status attend_bulk(const AttentionArgs& args, std::int64_t tiles, Element cache = Element::bf16);
   Status copy_blocks(const CopyBlocksArgs& args, std::int64_t pairs);
   Status fill_in_tokens(const FillInTokensArgs& args);
   Status count_tokens(const CountTokensArgs& args, std::int64_t rows);

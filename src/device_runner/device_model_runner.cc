@@ -143,17 +143,16 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
-  PAGODA_RETURN_IF_ERROR(runner->ask_for_bits());
+  PAGODA_RETURN_IF_ERROR(runner->ask_for_bits(*cache));
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
   if (!layout) return layout.error();
   const bool warpgroups = kernels.attention == AttentionKernels::warpgroups;
   if ((warpgroups || kernels.attention == AttentionKernels::tiles) &&
-      ((warpgroups && layout->dtype != DType::bf16) ||
-       !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_)))
-    return unimplemented(concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
-                                " needs keys and values in bfloat16", warpgroups ? "" : ", int8 or fp8",
-                                ", and heads of a multiple of ",
-                                dtype_info(layout->dtype).block_bytes == 1 ? "16" : "8", " up to 256"));
+      !all_attend_by_tiles((*model)->decoder, layout->dtype, runner->ops_options_))
+    return unimplemented(
+        concat("--device-attention ", warpgroups ? "warpgroups" : "tiles",
+               " needs keys and values in bfloat16, int8 or fp8, and heads of a multiple of ",
+               dtype_info(layout->dtype).block_bytes == 1 ? "16" : "8", " up to 256"));
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
   if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());
@@ -174,7 +173,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
 
 // Leaves to warps what the device's warpgroups compute with other bits, and the log says so; or refuses it,
 // where it was asked for.
-Status DeviceModelRunner::ask_for_bits() {
+Status DeviceModelRunner::ask_for_bits(Element cache) {
   const auto differs = [this](std::string_view what) {
     return concat(device_->describe(), ": ", what, " by warpgroups has other bits than by warps");
   };
@@ -183,7 +182,8 @@ Status DeviceModelRunner::ask_for_bits() {
   };
   if (device_ops::takes_bulk_attention(ops_options_))
     for (const std::int32_t size : sizes_of_heads(options_.model->decoder)) {
-      const auto same = device::check_bulk_attention(*device_, stream_, size);
+      const auto same = device::check_bulk_attention(*device_, stream_, size,
+                                                     cache == Element::f32 ? Element::bf16 : cache);
       if (!same) return same.error();
       if (*same) continue;
       if (ops_options_.attention == AttentionKernels::warpgroups)

@@ -108,7 +108,7 @@ class DeviceModelRunner final : public RankRunner {
 
  private:
   explicit DeviceModelRunner(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
-  Status ask_for_bits();
+  Status ask_for_bits(device::Element cache);
   Status load_model(const ModelSource& source);
   Status create_cache();
   void plan_kv(const KvLayout& layout);

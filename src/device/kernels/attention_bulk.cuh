@@ -1,6 +1,7 @@
 #pragma once
 // Prefill's attention by warpgroups (wgmma): attend_tiles of attention_tiles.cuh for devices of compute
-// capability 9.0, for heads of 64 and of 128, over blocks of a multiple of eight tokens. A block has the rows
+// capability 9.0, for heads of 64 and of 128, over blocks of a multiple of eight tokens, in bfloat16 or in 8
+// bits (attention_bulk_eights.cuh). A block has the rows
 // of a tile, 64 of them a warpgroup that multiplies; the last warps bring keys and values of one split after
 // the other, by asynchronous copies, into a ring in shared memory, and wait for nobody but the ring. A
 // warpgroup has the scores of its rows with a split in registers, and so are the weights, from where they
@@ -12,14 +13,15 @@
 // kernel and gives the same bits, which each device is asked for (attention_check.h). Tiles with most splits
 // go first. grid: (KV heads, tiles); block: kBulkThreads; shared: bulk_attention_bytes().
 // Source: FlashAttention-3 (Shah et al. 2024).
+#include "device/kernels/attention_bulk_eights.cuh"
 #include "device/kernels/attention_splits.cuh"
 #include "device/kernels/linear_bulk.cuh"
 
 namespace pagoda::device::kernels {
 
-template <int padded>
+template <int padded, class T>
 struct BulkAttention {
-  static constexpr int kStages = bulk_attention_stages(padded);
+  static constexpr int kStages = bulk_attention_stages(padded, kEights<T>);
   static constexpr int kHalves = padded / 64;  // a line has so many of 64 columns, 128 bytes
   static constexpr int kHalfBytes =
       kSplitTokens * kSlabRowBytes;                         // a half of a split, and of a warpgroup's queries
@@ -27,55 +29,47 @@ struct BulkAttention {
   // Pieces whose copies are under way while the next one's are started. What they leave of the ring is for
   // those who multiply, of whom one may be a split behind the other.
   static constexpr int kAhead = kStages - 4;
-  static_assert(kAhead >= 2 && kSplitTokens == 64 && kBulkWarpgroups == 2);
+  static_assert(kAhead >= 2 && kStages % 2 == 0 && kSplitTokens == 64 && kBulkWarpgroups == 2);
 };
 
 // The ring as those who bring go through it, and those who multiply.
-template <int padded>
+template <int padded, class T>
 struct AttentionRing {
+  using Sizes = BulkAttention<padded, T>;
+  static constexpr int kStages = Sizes::kStages, kScales = bulk_scale_stages(padded),
+                       kCodeBytes = bulk_code_stages(padded) * kSplitTokens * padded;
   unsigned char *queries, *pieces;
   std::uint64_t *filled, *freed, *queried;
+  unsigned char* codes;  // a cache of 8 bits has them, and scales of kScales splits
+  SplitScales* scales;
   int place = 0;
   unsigned parity = 0;
   __device__ __forceinline__ explicit AttentionRing(unsigned char* shared)
       : queries(shared),
-        pieces(shared + kBulkWarpgroups * BulkAttention<padded>::kPieceBytes),
-        filled(reinterpret_cast<std::uint64_t*>(pieces + BulkAttention<padded>::kStages *
-                                                             BulkAttention<padded>::kPieceBytes)),
-        freed(filled + BulkAttention<padded>::kStages),
-        queried(freed + BulkAttention<padded>::kStages) {}
+        pieces(shared + kBulkWarpgroups * Sizes::kPieceBytes),
+        filled(reinterpret_cast<std::uint64_t*>(pieces + kStages * Sizes::kPieceBytes)),
+        freed(filled + kStages),
+        queried(freed + kStages),
+        codes(reinterpret_cast<unsigned char*>(queried + kBulkWarpgroups)),
+        scales(reinterpret_cast<SplitScales*>(codes + kCodeBytes)) {}
   __device__ __forceinline__ void make_barriers() const {
-    for (int i = 0; i < BulkAttention<padded>::kStages; ++i) {
+    for (int i = 0; i < kStages; ++i) {
       make_arrivals(filled + i, kBulkBringers);
       make_arrivals(freed + i, kBulkWarpgroups * 4);
     }
     for (int i = 0; i < kBulkWarpgroups; ++i) make_arrivals(queried + i, 128);
   }
-  __device__ __forceinline__ unsigned char* piece() const {
-    return pieces + place * BulkAttention<padded>::kPieceBytes;
-  }
+  __device__ __forceinline__ unsigned char* piece() const { return pieces + place * Sizes::kPieceBytes; }
   __device__ __forceinline__ void next() {
-    place = place + 1 == BulkAttention<padded>::kStages ? 0 : place + 1;
+    place = place + 1 == kStages ? 0 : place + 1;
     if (place == 0) parity ^= 1;
   }
 };
 
-// Element offset of the key of the first of eight tokens from `token` on; -1: no row sees any of them, and
-// nothing is read.
-__device__ __forceinline__ std::int64_t find_eight(const AttentionArgs& args, const TileOfRows& tile,
-                                                   int token) {
-  const CacheArgs& cache = args.cache;
-  if (token + 7 < tile.low || token > tile.high) return -1;
-  const int block = tile.table[token / cache.block_size];
-  return block * cache.block_elements + cache.layer_offset +
-         (static_cast<std::int64_t>(tile.kv_head) * cache.block_size + token % cache.block_size) *
-             cache.head_size;
-}
-
 template <int padded>
 __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const TileOfRows& tile,
                                              unsigned char* shared) {
-  using Sizes = BulkAttention<padded>;
+  using Sizes = BulkAttention<padded, Bf16>;
   // A thread has 16 bytes of every kAtOnce-th token.
   constexpr int kChunks = padded / 8, kAtOnce = kBulkBringers / kChunks, kLines = kSplitTokens / kAtOnce;
   const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups, lane = thread % 32;
@@ -85,7 +79,7 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
   const std::int64_t values =
       static_cast<std::int64_t>(args.cache.num_kv_heads) * args.cache.block_size * padded;
   const Bf16* const cache = static_cast<const Bf16*>(args.cache.cache);
-  AttentionRing<padded> ring(shared), behind(shared);
+  AttentionRing<padded, Bf16> ring(shared), behind(shared);
   // The oldest piece that nobody was told of: its copies are there, and for the products.
   const auto tell = [&] {
     show_writes();
@@ -93,10 +87,10 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
     behind.next();
   };
   int token = tile.low / kSplitTokens * kSplitTokens, started = 0;
-  std::int64_t ahead = find_eight(args, tile, token + 8 * (lane % 8));
+  std::int64_t ahead = find_eight<Bf16>(args, tile, token + 8 * (lane % 8));
   for (; token <= tile.high; token += kSplitTokens) {
     const std::int64_t mine = ahead;
-    ahead = find_eight(args, tile, token + kSplitTokens + 8 * (lane % 8));
+    ahead = find_eight<Bf16>(args, tile, token + kSplitTokens + 8 * (lane % 8));
     const bool inner = token >= tile.low && token + kSplitTokens - 1 <= tile.high;
     const Bf16* from[kLines];
     bool there[kLines];
@@ -147,7 +141,7 @@ __device__ __forceinline__ void put_tile_queries(const AttentionArgs& args, cons
       words = {{pack(low.at[0], low.at[1]), pack(low.at[2], low.at[3]), pack(high.at[0], high.at[1]),
                 pack(high.at[2], high.at[3])}};
     }
-    store_whole(to + chunk / 8 * BulkAttention<padded>::kHalfBytes + line * kSlabRowBytes +
+    store_whole(to + chunk / 8 * BulkAttention<padded, Bf16>::kHalfBytes + line * kSlabRowBytes +
                     (chunk % 8 ^ line % 8) * 16,
                 words);
   }
@@ -158,10 +152,10 @@ __device__ __forceinline__ void start_scores(const unsigned char* queries, const
                                              SplitScores& scores) {
   fence_products(scores);
 #pragma unroll
-  for (int half = 0; half < BulkAttention<padded>::kHalves; ++half)
+  for (int half = 0; half < BulkAttention<padded, Bf16>::kHalves; ++half)
 #pragma unroll
     for (int k = 0; k < kSlabRowBytes; k += 32) {
-      const int at = half * BulkAttention<padded>::kHalfBytes + k;
+      const int at = half * BulkAttention<padded, Bf16>::kHalfBytes + k;
       if (at == 0)
         multiply_warpgroup<false>(scores, queries, keys);
       else
@@ -170,13 +164,14 @@ __device__ __forceinline__ void start_scores(const unsigned char* queries, const
   commit_products();
 }
 
-template <int padded>
+template <int padded, class T>
 __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& args, const TileOfRows& tile,
                                                          unsigned char* shared) {
-  using Sizes = BulkAttention<padded>;
+  using Sizes = BulkAttention<padded, T>;
+  constexpr bool kScaled = kScaleElements<T> != 0;
   const int warpgroup = static_cast<int>(threadIdx.x / 128), lane = static_cast<int>(threadIdx.x % 32),
             warp = static_cast<int>(threadIdx.x / 32) % 4;
-  AttentionRing<padded> ring(shared), behind(shared);
+  AttentionRing<padded, T> ring(shared), behind(shared);
   unsigned char* const queries = ring.queries + warpgroup * Sizes::kPieceBytes;
   put_tile_queries<padded>(args, tile, 64 * warpgroup, queries);
   show_writes();
@@ -207,11 +202,17 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
   };
   wait_for_arrivals(ring.queried + warpgroup, 0);
   SplitWeights weights;
+  int of_split = 0;
   const auto weigh = [&] {
     wait_for_products<0>();
     take_products(scores);
     free();
-    weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores);
+    weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores,
+                           kScaled ? ring.scales + of_split : nullptr);
+    if constexpr (kScaled) {
+      of_split = of_split + 1 == ring.kScales ? 0 : of_split + 1;
+      __syncwarp();  // all lanes have read them when a place is free the next time
+    }
   };
   const auto start_part = [&] {
     const unsigned char* const split_values = next_piece();
@@ -250,45 +251,54 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
   start_part();
   wait_for_products<0>();
   add_part();
+  const float scale = scale_of_values<T>(args);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (!rows[h].there) continue;
 #pragma unroll
     for (int n = 0; n < padded / 8; ++n)
       store_attended(args, rows[h].row, rows[h].head, 8 * n + 2 * (lane % 4),
-                     TwoFloats{quotient(values[n][2 * h], sum[h]), quotient(values[n][2 * h + 1], sum[h])});
+                     TwoFloats{quotient(values[n][2 * h], sum[h], scale),
+                               quotient(values[n][2 * h + 1], sum[h], scale)});
   }
 }
 
-template <int padded>
+template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_bulk(const AttentionArgs& args) {
   begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
-  if (threadIdx.x == 0) AttentionRing<padded>(shared).make_barriers();
+  if (threadIdx.x == 0) AttentionRing<padded, T>(shared).make_barriers();
   cluster_arrive();
   cluster_wait();
   const int at = static_cast<int>(gridDim.y - 1 - blockIdx.y), begin = args.tiles[at];
   const TileOfRows tile = tile_of_rows(args, begin, args.tiles[at + 1] - begin, static_cast<int>(blockIdx.x));
   if (threadIdx.x < 128 * kBulkWarpgroups) {
     set_registers<kAttentionRegisters, true>();
-    attend_rows_of_warpgroup<padded>(args, tile, shared);
+    attend_rows_of_warpgroup<padded, T>(args, tile, shared);
   } else {
     set_registers<kAttentionBringersRegisters, false>();
-    bring_splits<padded>(args, tile, shared);
+    if constexpr (kEights<T>)
+      bring_eights<padded, T, AttentionRing<padded, T>>(args, tile, shared);
+    else
+      bring_splits<padded>(args, tile, shared);
   }
 }
 
 #if defined(__CUDA_ARCH__) && !defined(PAGODA_WARPGROUPS)
-#define PAGODA_BULK_KERNEL(padded) \
-  __global__ void attend_bulk_##padded(AttentionArgs) { begin_kernel(); }
+#define PAGODA_BULK_KERNEL(name, padded, T) \
+  __global__ void attend_bulk_##name(AttentionArgs) { begin_kernel(); }
 #else
-#define PAGODA_BULK_KERNEL(padded)                                                              \
-  __global__ void __launch_bounds__(kBulkThreads, 1) attend_bulk_##padded(AttentionArgs args) { \
-    attend_bulk<padded>(args);                                                                  \
+#define PAGODA_BULK_KERNEL(name, padded, T)                                                   \
+  __global__ void __launch_bounds__(kBulkThreads, 1) attend_bulk_##name(AttentionArgs args) { \
+    attend_bulk<padded, T>(args);                                                             \
   }
 #endif
-PAGODA_BULK_KERNEL(64)
-PAGODA_BULK_KERNEL(128)
+PAGODA_BULK_KERNEL(64, 64, Bf16)
+PAGODA_BULK_KERNEL(128, 128, Bf16)
+PAGODA_BULK_KERNEL(64_i8, 64, Int8)
+PAGODA_BULK_KERNEL(128_i8, 128, Int8)
+PAGODA_BULK_KERNEL(64_fp8, 64, Float8)
+PAGODA_BULK_KERNEL(128_fp8, 128, Float8)
 #undef PAGODA_BULK_KERNEL
 
 }  // namespace pagoda::device::kernels

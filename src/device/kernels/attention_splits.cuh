@@ -110,6 +110,17 @@ struct SplitLines {
   std::int64_t keys[(lines + 31) / 32];
 };
 
+// The same of the first of eight tokens from `token` on, which are of one block.
+template <class T>
+__device__ __forceinline__ std::int64_t find_eight(const AttentionArgs& args, const TileOfRows& tile,
+                                                   int token) {
+  const CacheArgs& cache = args.cache;
+  if (token + 7 < tile.low || token > tile.high) return -1;
+  return cache_slot<T>(cache, tile.table[token / cache.block_size], false, tile.kv_head,
+                       token % cache.block_size) -
+         static_cast<T*>(cache.cache);
+}
+
 template <int lines, class T = Bf16>
 __device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& args, const TileOfRows& tile,
                                                         int token) {

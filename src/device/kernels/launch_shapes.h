@@ -223,11 +223,22 @@ inline constexpr std::int32_t kBulkAttentionRows = 64 * kBulkWarpgroups;
 // Registers of a thread that multiplies, and of one that brings.
 inline constexpr std::int32_t kAttentionRegisters = 224, kAttentionBringersRegisters = 56;
 static_assert(shares_registers(kAttentionRegisters, kAttentionBringersRegisters));
-constexpr std::int32_t bulk_attention_stages(std::int32_t padded) { return 1280 / padded; }
-constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded) {
-  return static_cast<std::uint32_t>(2 * padded *
-                                        (kBulkAttentionRows + kSplitTokens * bulk_attention_stages(padded)) +
-                                    8 * (2 * bulk_attention_stages(padded) + kBulkWarpgroups));
+// A cache of 8 bits takes a ring of fewer pieces. Behind its barriers lie as many pieces of codes as are on
+// their way, and then scales of one more split than the ring has.
+constexpr std::int32_t bulk_attention_stages(std::int32_t padded, bool eights = false) {
+  return (eights ? 768 : 1280) / padded;
+}
+constexpr std::int32_t bulk_code_stages(std::int32_t padded) { return 1024 / padded; }
+constexpr std::int32_t bulk_scale_stages(std::int32_t padded) {
+  return bulk_attention_stages(padded, true) / 2 + 1;
+}
+constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded, bool eights = false) {
+  const std::int32_t stages = bulk_attention_stages(padded, eights),
+                     codes = eights ? kSplitTokens * padded * bulk_code_stages(padded) +
+                                          kSplitScaleBytes * bulk_scale_stages(padded)
+                                    : 0;
+  return static_cast<std::uint32_t>(2 * padded * (kBulkAttentionRows + kSplitTokens * stages) +
+                                    8 * (2 * stages + kBulkWarpgroups) + codes);
 }
 inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;
 // Threads that add the splits of a row and head.

@@ -244,7 +244,7 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
   }
   attention.rows = rows.whole_rows;
   attention.tiles = rows.tiles;
-  ops.keep(by_warpgroups ? ops.launches().attend_bulk(attention, rows.num_tiles)
+  ops.keep(by_warpgroups ? ops.launches().attend_bulk(attention, rows.num_tiles, cache.element)
            : by_tiles    ? ops.launches().attend_tiles(attention, rows.num_tiles, cache.element)
                          : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
 }
@@ -330,9 +330,8 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   const bool by_tiles =
       attends_by_tiles(ops.options(), args.layout.dtype, args.num_query_heads, kv_heads, size) &&
       device::KernelLaunches::supports_tiles_over(cache.element, cache.args);
-  const bool by_warpgroups = by_tiles && cache.element == Element::bf16 &&
-                             takes_bulk_attention(ops.options()) &&
-                             ops.launches().supports_bulk_attention(cache.args);
+  const bool by_warpgroups =
+      by_tiles && takes_bulk_attention(ops.options()) && ops.launches().supports_bulk_attention(cache.args);
   const DeviceOps::AttentionRows rows =
       ops.show_rows(args.sequences,
                     by_warpgroups ? device::KernelLaunches::bulk_rows_of_tile(args.num_query_heads, kv_heads)
