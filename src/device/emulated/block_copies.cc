@@ -9,7 +9,7 @@
 namespace pagoda::device::emulated {
 
 void BlockRunner::arrive_with_copies_of(std::uint32_t thread) {
-  current_ = thread;
+  go_on_as(thread);
   for (const Copy& copy : copies_[thread].arriving.front()) {
     if (const std::string fault = end(copy); !fault.empty()) return fail(fault);
   }

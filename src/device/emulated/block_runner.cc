@@ -34,8 +34,6 @@ BlockRunner& BlockRunner::running() {
   return *running_block;
 }
 
-Dim3 BlockRunner::thread_index() const { return unfold(thread(), shape_->block); }
-
 std::string BlockRunner::run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
                              std::uint64_t order) {
   kernel_ = &kernel;
@@ -80,7 +78,7 @@ void BlockRunner::run_cluster() {
   num_copies_ = 0;
   for (Warp& warp : warps_) warp.phase = 0;
   if (std::exchange(has_groups_, false))  // groups of the cluster before, which may have failed
-    for (Copies& copies : copies_) copies = {};
+    for (Copies& copies : copies_) copies.clear();
   arrivals_.assign(threads, 0);
   waits_.assign(threads, 0);
   arrived_ = cluster_phase_ = 0;
@@ -120,12 +118,20 @@ void BlockRunner::run_thread(void* self) {
   CHECK(false);
 }
 
+void BlockRunner::go_on_as(std::uint32_t thread) {
+  current_ = thread;
+  rank_ = thread / num_threads_;
+  thread_ = thread % num_threads_;
+  thread_index_ = unfold(thread_, shape_->block);
+}
+
 bool BlockRunner::run_all() {
   bool any = false;
   const auto threads = static_cast<std::uint32_t>(states_.size());
   for (std::uint32_t i = 0; i < threads && fault_.empty(); ++i) {
-    current_ = backwards_ ? threads - 1 - i : i;
-    if (states_[current_] != State::runs) continue;
+    const std::uint32_t thread = backwards_ ? threads - 1 - i : i;
+    if (states_[thread] != State::runs) continue;
+    go_on_as(thread);
     any = true;
     stacks_.enter(current_);
   }
@@ -179,7 +185,7 @@ bool BlockRunner::release_cluster() {
       continue;
     }
     // The source is read now, too: who changes it before is found.
-    current_ = copy->thread;
+    go_on_as(copy->thread);
     const std::string wrong =
         fault_of(reinterpret_cast<std::uintptr_t>(copy->from), copy->bytes, AccessKind::read);
     if (!wrong.empty()) {

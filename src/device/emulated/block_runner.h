@@ -44,7 +44,7 @@ class BlockRunner {
 
   // For kernels (cuda_on_host.h), on the thread that runs: which one that is, ...
   static BlockRunner& running();
-  Dim3 thread_index() const;
+  const Dim3& thread_index() const { return thread_index_; }
   Dim3 block_index() const { return block().index; }
   const LaunchShape& shape() const { return *shape_; }
   std::uint64_t order() const { return order_; }
@@ -75,7 +75,7 @@ class BlockRunner {
   void wait_for_copies(std::size_t groups_left);
   // ... of the cluster: this block's place in it, its barrier, of which a thread arrives and waits by turns,
   // ...
-  std::uint32_t rank() const { return current_ / num_threads_; }
+  std::uint32_t rank() const { return rank_; }
   void cluster_arrive();
   void cluster_wait();
   // ... and bulk copies, which arrive at barriers of the blocks' own. `barrier` lies in shared memory, and so
@@ -136,10 +136,16 @@ class BlockRunner {
     std::vector<std::vector<Copy>> groups;  // committed, the oldest first
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> arriving;  // for arrive_with_copies(), the oldest first
+    void clear() {
+      groups.clear();
+      open.clear();
+      arriving.clear();
+    }
   };
 
   static void run_thread(void* self);
   void run_cluster();
+  void go_on_as(std::uint32_t thread);  // the place is the cluster's
   void read_by_product(std::size_t first, std::size_t lines, std::size_t pieces);
   bool run_all();  // false: nothing could run
   bool release();  // false: no barrier is complete
@@ -159,7 +165,7 @@ class BlockRunner {
   void pause(State state);
   std::string where() const;
   // The thread that runs, of its block; and that block.
-  std::uint32_t thread() const { return current_ % num_threads_; }
+  std::uint32_t thread() const { return thread_; }
   Block& block() { return blocks_[rank()]; }
   const Block& block() const { return blocks_[rank()]; }
   // An address's offset in the block's shared memory; beyond its end, if it lies elsewhere.
@@ -201,7 +207,10 @@ class BlockRunner {
   const LaunchShape* shape_ = nullptr;
   std::span<const std::byte> args_;
   // num_threads_: of a block
-  std::uint32_t launch_ = 0, num_threads_ = 0, current_ = 0, clusters_run_ = 0;
+  std::uint32_t launch_ = 0, num_threads_ = 0, clusters_run_ = 0;
+  // The thread that runs: of the cluster; its block's rank and its number and index there.
+  std::uint32_t current_ = 0, rank_ = 0, thread_ = 0;
+  Dim3 thread_index_;
   std::uint64_t order_ = 0;
   bool backwards_ = false;
   std::string fault_;
