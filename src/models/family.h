@@ -93,8 +93,9 @@ struct Family {
   std::vector<FamilyGguf> ggufs = {};
   // Carried out behind either format's reader, on what differs from Llama in all models of the family.
   void (*shape)(DecoderConfig& decoder) = nullptr;
-  // Readers may put others into ModelInfo, where models of a family differ.
-  NameWeights names = nullptr;
+  // They change what its folders call otherwise than Llama's, and its GGUF files otherwise than most. Readers
+  // may put others into ModelInfo, where models of a family differ.
+  NameWeights names = nullptr, gguf_names = nullptr;
   // Places in folders; `names` may change what follows from them.
   std::optional<ExpertPlaces> folder_experts = {};
   bool only_experts = false;  // GGUF files of these names that have mixtures of experts

@@ -92,6 +92,7 @@ class Conversion {
     ModelInfo file;
     file.family = family;
     to_ = file.names(ModelFormat::gguf);
+    to_.fused_gate_up = to_.up;  // which has both in such files
     if (from_.transposed != to_.transposed) return refused("its matrices are stored [in, out]");
     if (from_.qkv_by_group != to_.qkv_by_group)
       return refused("its queries, keys and values are interleaved");

@@ -17,9 +17,10 @@ std::string list_of(const Items& items) {
 
 WeightNames ModelInfo::names(ModelFormat format) const {
   const bool gguf = format == ModelFormat::gguf;
-  WeightNames names = llama_names(gguf);
+  WeightNames names = gguf ? gguf_names() : llama_names();
   if (!gguf && family->folder_experts) names.experts = hf_expert_names(*family->folder_experts);
-  if (const NameWeights name = own_names != nullptr ? own_names : family->names) name(names, gguf);
+  const NameWeights own = gguf ? own_gguf_names : own_names;
+  if (const NameWeights name = own != nullptr ? own : gguf ? family->gguf_names : family->names) name(names);
   return names;
 }
 

@@ -22,7 +22,8 @@ struct ModelInfo {
   std::string weight_type;   // for people: "Q4_1", "F32", mixed ones by share of bytes
 
   DecoderConfig decoder;
-  NameWeights own_names = nullptr;  // instead of the family's, if its reader says so
+  NameWeights own_names = nullptr,
+              own_gguf_names = nullptr;  // instead of the family's, if its reader says so
   // Width of dense feed-forwards as the file says it, also where every layer has a mixture; the largest.
   std::int32_t intermediate_size = 0;
 

@@ -237,7 +237,8 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
     else
       plan.kept.push_back(module_name(name));
   }
-  if (plan.quantised.empty()) return unimplemented("the model has no matrix that can be quantised so");
+  if (plan.quantised.empty())
+    return unimplemented(concat("no matrix of the model can be stored as ", scheme.name));
   if (std::ranges::find(plan.kept, "lm_head") == plan.kept.end()) plan.kept.push_back("lm_head");
   if (scheme.rows == RowScheme::int4) plan.group = group_size(source, plan.quantised);
   return plan;

@@ -154,7 +154,7 @@ std::vector<bool> read_sparse_layers(Hyperparameters& h, const ModelInfo& model)
 void read_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model);
 void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model);  // with mixtures
-void latent_names(WeightNames& names, bool gguf);
+void latent_names(WeightNames& names);
 
 // States instead of keys and values.
 // In these layers instead of attention.
@@ -163,7 +163,8 @@ void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<b
 void read_delta_net(Hyperparameters& h, ModelInfo& model);
 void read_gguf_delta_net(Hyperparameters& h, bool tiled_heads, ModelInfo& model);
 void delta_net_shape(DecoderConfig& decoder);
-void delta_net_names(WeightNames& names, bool gguf);
+void delta_net_names(WeightNames& names);
+void delta_net_gguf_names(WeightNames& names);
 // As Granite and Falcon-H1 name it; `width` is that of all heads together.
 LinearAttentionConfig read_mamba(Hyperparameters& h, std::int64_t width);
 LinearAttentionConfig read_state_heads(Hyperparameters& h);                              // GGUF
@@ -171,7 +172,7 @@ std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& 
 // The kind of each layer, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
 enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
-void mamba2_names(WeightNames& names, bool gguf, std::string_view mixer);
+void mamba2_names(WeightNames& names, std::string_view mixer);
 
 Result<Activation> activation_named(std::string_view name);         // as transformers writes it
 std::string_view activation_name(Activation activation);            // likewise
@@ -183,18 +184,20 @@ void use_alibi(Hyperparameters& h, float largest_exponent, AlibiOrder order, Dec
 // The last `count` layers read the keys and values of the last layer of their kind before them.
 void share_kv(Hyperparameters& h, std::int32_t count, DecoderConfig& decoder);
 
-// Names, changed from Llama's.
-void gemma2_names(WeightNames& names, bool gguf);
-void layer_input_names(WeightNames& names, bool gguf);  // Gemma 2's with per-layer inputs
-void post_norm_names(WeightNames& names, bool gguf);
-void hunyuan_names(WeightNames& names, bool gguf);
-void glm_names(WeightNames& names, bool gguf);
-void lfm_names(WeightNames& names, bool gguf);
-void gpt2_names(WeightNames& names, bool gguf);
-void bert_names(WeightNames& names, bool gguf);
-void bloom_names(WeightNames& names, bool gguf);
+// Names of folders, changed from Llama's.
+void gemma2_names(WeightNames& names);
+void layer_input_names(WeightNames& names);  // Gemma 2's with per-layer inputs
+void post_norm_names(WeightNames& names);
+void hunyuan_names(WeightNames& names);
+void glm_names(WeightNames& names);
+void lfm_names(WeightNames& names);
+void gpt2_names(WeightNames& names);
+void bert_names(WeightNames& names);
+void bloom_names(WeightNames& names);
+// Names of GGUF files, changed from gguf_names().
+void post_attention_gguf_names(WeightNames& names);  // the feed-forward's norm is named after attention
 void encoder_gguf_names(WeightNames& names);
-void fused_gguf_names(WeightNames& names);
+void lfm_gguf_names(WeightNames& names);
 std::vector<ExpertNames> granitemoe_experts();  // folders
 std::vector<ExpertNames> mixtral_experts();     // likewise
 

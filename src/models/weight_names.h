@@ -1,5 +1,6 @@
 #pragma once
-// WeightNames: what a file calls the parts of a decoder. A family's file says it of both formats.
+// WeightNames: what a file calls the parts of a decoder. Of a folder the family says it; GGUF files call the
+// parts of all families alike, but for some.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -108,8 +109,10 @@ struct WeightNames {
 
   std::string layer_prefix(std::int32_t index) const { return numbered(layer, index); }
 };
-WeightNames llama_names(bool gguf);  // else a folder's
-// Changes Llama's names into those of other models.
-using NameWeights = void (*)(WeightNames& names, bool gguf);
+WeightNames llama_names();  // in folders
+// llama.cpp's table for all families: parts that a model lacks have a name, too.
+WeightNames gguf_names();
+// Changes one of these into the names of other models.
+using NameWeights = void (*)(WeightNames& names);
 
 }  // namespace pagoda

@@ -41,10 +41,9 @@ void shape(DecoderConfig& decoder) {
   norm_branches(decoder);
 }
 
-void afmoe_names(WeightNames& names, bool gguf) {
-  gemma2_names(names, gguf);
-  names.output_gate = gguf ? "attn_gate" : "self_attn.gate_proj";
-  if (gguf) return;
+void afmoe_names(WeightNames& names) {
+  gemma2_names(names);
+  names.output_gate = "self_attn.gate_proj";
   names.mlp_norm = "pre_mlp_layernorm";
   names.mlp_branch_norm = "post_mlp_layernorm";
 }

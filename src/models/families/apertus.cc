@@ -23,9 +23,8 @@ void shape(DecoderConfig& decoder) {
       layer.feed_forward = XieluConfig{.intermediate_size = dense->intermediate_size};
 }
 
-void names(WeightNames& names, bool gguf) {
+void names(WeightNames& names) {
   names.gate = "";
-  if (gguf) return;  // whose curves stand in its metadata
   names.attention_norm = "attention_layernorm";
   names.mlp_norm = "feedforward_layernorm";
   names.curve = "mlp.act_fn";

@@ -24,8 +24,7 @@ PAGODA_FAMILY(bailing_moe) = {
                      "routed_scaling_factor":1,"scoring_func":"softmax"})",
                  read}},
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.token_embedding = "model.word_embeddings";
           names.query = names.key = names.value = "";
           names.fused_qkv = "attention.query_key_value";

@@ -13,9 +13,8 @@ void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
 }
 
-void names(WeightNames& names, bool gguf) {
+void names(WeightNames& names) {
   names.query = names.key = names.value = "";
-  if (gguf) return;
   names.token_embedding = "model.word_embeddings";
   names.fused_qkv = "attention.query_key_value";
   names.attention_output = "attention.dense";

@@ -14,6 +14,7 @@ PAGODA_FAMILY(bert) = {
                read_token_types}},
     .shape = bert_shape,
     .names = bert_names,
+    .gguf_names = encoder_gguf_names,
     .row = {.name = "BERT: bge, MiniLM, mxbai, arctic-embed, ms-marco cross-encoders",
             .differs = "learned positions, token types, norms after each sublayer",
             .checked = "transformers: first, mean, last; Dense modules; pairs through a head",

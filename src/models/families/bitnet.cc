@@ -10,9 +10,9 @@ void shape(DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) layer.dense()->inner_norm = true;
 }
 
-void names(WeightNames& names, bool gguf) {
-  names.attention_inner_norm = gguf ? "attn_sub_norm" : "self_attn.attn_sub_norm";
-  names.mlp_inner_norm = gguf ? "ffn_sub_norm" : "mlp.ffn_sub_norm";
+void names(WeightNames& names) {
+  names.attention_inner_norm = "self_attn.attn_sub_norm";
+  names.mlp_inner_norm = "mlp.ffn_sub_norm";
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ PAGODA_FAMILY(exaone) = {
           read}},
     .ggufs = {{"exaone"}},
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.prefix = "transformer.";
           names.other_prefixes = {""};
           names.token_embedding = "transformer.wte";

@@ -5,15 +5,20 @@
 namespace pagoda {
 namespace {
 
-void falcon_names(WeightNames& names, bool gguf) {
-  bloom_names(names, gguf);
+void falcon_names(WeightNames& names) {
+  bloom_names(names);
   names.embedding_norm = names.mlp_norm = "";
 }
 
-void two_norms_names(WeightNames& names, bool gguf) {
-  falcon_names(names, gguf);
-  names.attention_norm = gguf ? "attn_norm_2" : "ln_attn";
-  names.mlp_norm = gguf ? "attn_norm" : "ln_mlp";
+void two_norms_names(WeightNames& names) {
+  falcon_names(names);
+  names.attention_norm = "ln_attn";
+  names.mlp_norm = "ln_mlp";
+}
+
+void two_norms_gguf_names(WeightNames& names) {
+  names.attention_norm = "attn_norm_2";
+  names.mlp_norm = "attn_norm";
 }
 
 void read_falcon(Hyperparameters& h, ModelInfo& model) {
@@ -34,7 +39,7 @@ void read_falcon(Hyperparameters& h, ModelInfo& model) {
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
-  if (h.has_tensor("blk.0.attn_norm_2.weight")) model.own_names = two_norms_names;
+  if (h.has_tensor("blk.0.attn_norm_2.weight")) model.own_gguf_names = two_norms_gguf_names;
 }
 
 }  // namespace

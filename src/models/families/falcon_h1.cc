@@ -48,9 +48,8 @@ void read_falcon_h1(Hyperparameters& h, ModelInfo& model) {
   model.decoder.logit_scale = h.number("lm_head_multiplier", 1);
 }
 
-void falcon_names(WeightNames& names, bool gguf) {
-  mamba2_names(names, gguf, "mamba");
-  if (gguf) return;
+void falcon_names(WeightNames& names) {
+  mamba2_names(names, "mamba");
   names.final_norm = "model.final_layernorm";
   names.mlp_norm = "pre_ff_layernorm";
   names.gate = "feed_forward.gate_proj";

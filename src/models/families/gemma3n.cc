@@ -85,18 +85,18 @@ void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.value_norm = true; });
 }
 
-void names(WeightNames& names, bool gguf) {
-  layer_input_names(names, gguf);
-  names.residual_down = gguf ? "laurel_l" : "laurel.linear_left";
-  names.residual_up = gguf ? "laurel_r" : "laurel.linear_right";
-  names.residual_norm = gguf ? "laurel_post_norm" : "laurel.post_laurel_norm";
-  names.streams_enter = gguf ? "altup_proj" : "model.altup_projections.{}";
-  names.streams_leave = gguf ? "altup_unembd_proj" : "model.altup_unembed_projections.{}";
-  names.streams_router = gguf ? "altup_router" : "altup.modality_router";
-  names.streams_router_norm = gguf ? "altup_router_norm" : "altup.router_norm";
-  names.streams_predict = gguf ? "altup_predict_coef" : "altup.prediction_coefs";
-  names.streams_correct = gguf ? "altup_correct_coef" : "altup.correction_coefs";
-  names.streams_scale = gguf ? "altup_correct_scale" : "altup.correct_output_scale";
+void names(WeightNames& names) {
+  layer_input_names(names);
+  names.residual_down = "laurel.linear_left";
+  names.residual_up = "laurel.linear_right";
+  names.residual_norm = "laurel.post_laurel_norm";
+  names.streams_enter = "model.altup_projections.{}";
+  names.streams_leave = "model.altup_unembed_projections.{}";
+  names.streams_router = "altup.modality_router";
+  names.streams_router_norm = "altup.router_norm";
+  names.streams_predict = "altup.prediction_coefs";
+  names.streams_correct = "altup.correction_coefs";
+  names.streams_scale = "altup.correct_output_scale";
 }
 
 // Ranks and tables are as large as their tensors.

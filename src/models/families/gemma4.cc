@@ -115,22 +115,28 @@ void shape(DecoderConfig& decoder) {
   }
 }
 
-void names(WeightNames& names, bool gguf) {
-  layer_input_names(names, gguf);
-  if (!gguf)
-    names.experts = {{.router = "router.proj",
-                      .down = "experts.down_proj",
-                      .gate_up = "experts.gate_up_proj",
-                      .weight = ""}};
-  if (!gguf) names.experts.push_back(mlx_experts(names.experts.front(), "experts.switch_glu"));
+void names(WeightNames& names) {
+  layer_input_names(names);
+  names.experts = {{.router = "router.proj",
+                    .down = "experts.down_proj",
+                    .gate_up = "experts.gate_up_proj",
+                    .weight = ""}};
+  names.experts.push_back(mlx_experts(names.experts.front(), "experts.switch_glu"));
   for (ExpertNames& experts : names.experts) {
-    experts.router_norm = gguf ? "ffn_gate_inp.scale" : "router.scale";
-    experts.expert_scales = gguf ? "ffn_down_exps.scale" : "router.per_expert_scale";
+    experts.router_norm = "router.scale";
+    experts.expert_scales = "router.per_expert_scale";
   }
-  names.mixture_norm = gguf ? "pre_ffw_norm_2" : "pre_feedforward_layernorm_2";
-  names.mixture_branch_norm = gguf ? "post_ffw_norm_2" : "post_feedforward_layernorm_2";
-  names.dense_branch_norm = gguf ? "post_ffw_norm_1" : "post_feedforward_layernorm_1";
-  names.output_scale = gguf ? "layer_output_scale.weight" : "layer_scalar";
+  names.mixture_norm = "pre_feedforward_layernorm_2";
+  names.mixture_branch_norm = "post_feedforward_layernorm_2";
+  names.dense_branch_norm = "post_feedforward_layernorm_1";
+  names.output_scale = "layer_scalar";
+}
+
+void expert_gguf_names(WeightNames& names) {
+  for (ExpertNames& experts : names.experts) {
+    experts.router_norm = "ffn_gate_inp.scale";
+    experts.expert_scales = "ffn_down_exps.scale";
+  }
 }
 
 // Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
@@ -182,6 +188,7 @@ PAGODA_FAMILY(gemma4) = {
                read_gguf}},
     .shape = shape,
     .names = names,
+    .gguf_names = expert_gguf_names,
     .row = {.name = "Gemma 4: E2B, E4B, 12B, 26B-A4B, 31B (text)",
             .differs =
                 "Gemma 3 with two head sizes, normed values that may be the keys, layers that reuse earlier "

@@ -12,7 +12,6 @@ PAGODA_FAMILY(gemma_embedding) = {
                  h.without_effect("dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out");
                }}},
     .shape = gemma3_shape,
-    .names = gemma2_names,
     .row = {.name = "EmbeddingGemma",
             .differs = "Gemma 3, bidirectional windows, two matrices after the mean",
             .checked = "transformers; its Dense modules: numpy",

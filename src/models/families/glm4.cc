@@ -4,10 +4,10 @@
 namespace pagoda {
 namespace {
 
-void glm4_names(WeightNames& names, bool gguf) {
-  glm_names(names, gguf);
-  names.attention_branch_norm = gguf ? "post_attention_norm" : "post_self_attn_layernorm";
-  names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_mlp_layernorm";
+void glm4_names(WeightNames& names) {
+  glm_names(names);
+  names.attention_branch_norm = "post_self_attn_layernorm";
+  names.mlp_branch_norm = "post_mlp_layernorm";
 }
 
 // Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants

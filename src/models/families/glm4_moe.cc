@@ -40,10 +40,7 @@ PAGODA_FAMILY(glm4_moe) = {
           read_glm4v_moe}},
     .wrappers = {{"Glm4vMoeForConditionalGeneration", "glm4v_moe", "glm4v_moe_text"}},
     .ggufs = {{"glm4moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
-    .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) names.mlp_norm = "post_attention_norm";
-        },
+    .gguf_names = post_attention_gguf_names,
     .folder_experts = ExpertPlaces{.shared = "shared_experts"},
     .row = {.name = "GLM 4.5, 4.5-Air, 4.6, text of 4.5V",
             .differs = "sigmoid routing with a correction and groups, partial RoPE",

@@ -14,8 +14,8 @@ void read(Hyperparameters& h, ModelInfo& model) {
       "pad_key_length");
 }
 
-void names(WeightNames& names, bool gguf) {
-  gpt2_names(names, gguf);
+void names(WeightNames& names) {
+  gpt2_names(names);
   names.transposed = false;
 }
 

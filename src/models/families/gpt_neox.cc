@@ -10,10 +10,9 @@ void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_parallel_residual", true)) set_parallel(model.decoder);
 }
 
-void neox_names(WeightNames& names, bool gguf) {
-  bloom_names(names, gguf);
+void neox_names(WeightNames& names) {
+  bloom_names(names);
   names.embedding_norm = "";
-  if (gguf) return;
   names.prefix = "gpt_neox.";
   names.token_embedding = "gpt_neox.embed_in";
   names.final_norm = "gpt_neox.final_layer_norm";

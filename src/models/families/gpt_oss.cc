@@ -28,12 +28,8 @@ void shape(DecoderConfig& decoder) {
   each_mixture(decoder, [](MixtureConfig& mixture) { mixture.expert.activation = Activation::clamped_silu; });
 }
 
-void names(WeightNames& names, bool gguf) {
-  names.sinks = gguf ? "attn_sinks.weight" : "self_attn.sinks";
-  if (gguf) {
-    names.mlp_norm = "post_attention_norm";
-    return;
-  }
+void names(WeightNames& names) {
+  names.sinks = "self_attn.sinks";
   const ExpertNames values = {.router = "mlp.router",
                               .down = "mlp.experts.down_proj",
                               .gate_up = "mlp.experts.gate_up_proj",
@@ -67,6 +63,7 @@ PAGODA_FAMILY(gpt_oss) = {
                read_gguf}},
     .shape = shape,
     .names = names,
+    .gguf_names = post_attention_gguf_names,
     .row = {.name = "gpt-oss: 20B, 120B",
             .differs = "mixtures with biases, gate and up clipped at 7, attention sinks, windows in every "
                        "second layer, YaRN",

@@ -11,7 +11,7 @@ void read_gptj(Hyperparameters& h, ModelInfo& model) {
   set_parallel(model.decoder);
 }
 
-void gptj_names(WeightNames& names, bool /*gguf*/) {
+void gptj_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},
            .token_embedding = "transformer.wte",

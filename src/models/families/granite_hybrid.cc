@@ -23,9 +23,8 @@ void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
   use_mixer(h, states, recurrent, model);
 }
 
-void granite_names(WeightNames& names, bool gguf) {
-  mamba2_names(names, gguf, "mamba");
-  if (gguf) return;
+void granite_names(WeightNames& names) {
+  mamba2_names(names, "mamba");
   names.experts = granitemoe_experts();
   names.fused_gate_up = "shared_mlp.input_linear";  // models without experts
   names.down = "shared_mlp.output_linear";

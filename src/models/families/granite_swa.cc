@@ -18,9 +18,7 @@ void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.sinks = true; });
 }
 
-void swa_names(WeightNames& names, bool gguf) {
-  names.sinks = gguf ? "attn_sinks.weight" : "self_attn.sinks";
-}
+void swa_names(WeightNames& names) { names.sinks = "self_attn.sinks"; }
 
 // The first of four layers has full attention. The file has no other base for windows.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {

@@ -14,10 +14,7 @@ PAGODA_FAMILY(granitemoe) = {
                {.interleaved_rows = true,
                 .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
                read_gguf_granite}},
-    .names =
-        [](WeightNames& names, bool gguf) {
-          if (!gguf) names.experts = granitemoe_experts();
-        },
+    .names = [](WeightNames& names) { names.experts = granitemoe_experts(); },
     .row = {.name = "Granite 3 MoE: 1B-A400M, 3B-A800M",
             .differs = "Granite with mixtures",
             .size = "3B-A800M",

@@ -4,8 +4,7 @@
 namespace pagoda {
 namespace {
 
-void names(WeightNames& names, bool gguf) {
-  if (gguf) return;
+void names(WeightNames& names) {
   names = {.prefix = "model.",
            .other_prefixes = {""},
            .token_embedding = "model.tok_embeddings",

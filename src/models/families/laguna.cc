@@ -33,9 +33,8 @@ void read_laguna(Hyperparameters& h, ModelInfo& model) {
     h.refuse("config.json: 'moe_router_logit_softcapping' is not supported");
 }
 
-void laguna_names(WeightNames& names, bool gguf) {
-  names.output_gate = gguf ? "attn_gate" : "self_attn.g_proj";
-  if (gguf) return;
+void laguna_names(WeightNames& names) {
+  names.output_gate = "self_attn.g_proj";
   names.experts.push_back(mlx_experts(names.experts.front(), "mlp.switch_mlp"));
   names.experts.back().router = "mlp.gate.proj";
   names.experts.back().correction = "mlp.gate.e_score_correction_bias";

@@ -47,9 +47,8 @@ void read_lfm2_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, layers_after(h.integer("num_dense_layers", 2), model), model);
 }
 
-void names(WeightNames& names, bool gguf) {
-  lfm_names(names, gguf);
-  if (gguf) return;
+void names(WeightNames& names) {
+  lfm_names(names);
   names.attention_output = "self_attn.out_proj";
   names.query_norm = "self_attn.q_layernorm";
   names.key_norm = "self_attn.k_layernorm";
@@ -88,6 +87,7 @@ PAGODA_FAMILY(lfm2) = {
               {"lfm2moe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_layers_by_heads}},
     .shape = norm_heads,
     .names = names,
+    .gguf_names = lfm_gguf_names,
     .row = {.name = "LFM2, LFM2.5: 350M to 2.6B, 8B-A1B",
             .differs =
                 "a short convolution in most layers, norms of queries and keys, 8B: mixtures; one rank only",

@@ -23,8 +23,8 @@ void read(Hyperparameters& h, ModelInfo& model) {
       convolutions, model);
 }
 
-void names(WeightNames& names, bool gguf) {
-  lfm_names(names, gguf);
+void names(WeightNames& names) {
+  lfm_names(names);
   names.attention_branch_norm = "post_operator_norm";
   names.mlp_branch_norm = "post_ffn_norm";
   names.output_gate = "self_attn.gate_proj";

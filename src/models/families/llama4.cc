@@ -92,8 +92,7 @@ PAGODA_FAMILY(llama4) = {
                read_gguf}},
     .shape = shape,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.gate = "feed_forward.gate_proj";
           names.up = "feed_forward.up_proj";
           names.down = "feed_forward.down_proj";

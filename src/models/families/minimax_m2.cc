@@ -30,8 +30,7 @@ PAGODA_FAMILY(minimax_m2) = {
     .ggufs = {{"minimax-m2", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads_together,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           const ExpertNames stored = {.router = "block_sparse_moe.gate",
                                       .correction = "block_sparse_moe.e_score_correction_bias",
                                       .gate = "block_sparse_moe.experts.{}.w1",

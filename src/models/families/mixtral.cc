@@ -21,10 +21,7 @@ PAGODA_FAMILY(mixtral) = {
                      "num_local_experts":8,"num_experts_per_tok":2})",
                  read_mixtral}},
     .ggufs = {{"llama", {.interleaved_rows = true, .experts = {.known = true}}}},
-    .names =
-        [](WeightNames& names, bool gguf) {
-          if (!gguf) names.experts = mixtral_experts();
-        },
+    .names = [](WeightNames& names) { names.experts = mixtral_experts(); },
     .only_experts = true,
     .row = {.name = "Mixtral 8x7B, 8x22B",
             .differs = "mixtures of experts; in GGUF stacked, or one by one as old files have them",

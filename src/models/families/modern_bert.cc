@@ -28,13 +28,7 @@ void shape(DecoderConfig& decoder) {
   decoder.layers.front().mixer_norms.input = false;
 }
 
-void modern_bert_names(WeightNames& names, bool gguf) {
-  if (gguf) {
-    names.embedding_norm = "token_embd_norm";
-    names.rope_factors = "";
-    names.fused_gate_up = "ffn_up";
-    return;
-  }
+void modern_bert_names(WeightNames& names) {
   std::vector<std::string> others;
   for (const char* name : {"head.dense", "head.norm", "classifier", "decoder"})
     for (const char* part : {".weight", ".bias"}) others.push_back(std::string(name) + part);

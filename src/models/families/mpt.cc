@@ -26,8 +26,7 @@ void read_mpt(Hyperparameters& h, ModelInfo& model) {
   use_alibi(h, largest, AlibiOrder::higher_first, model.decoder);
 }
 
-void mpt_names(WeightNames& names, bool gguf) {
-  if (gguf) return bloom_names(names, gguf);
+void mpt_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},
            .token_embedding = "transformer.wte",

@@ -38,9 +38,9 @@ void shape(DecoderConfig& decoder) {
   gate_outputs(decoder, OutputGate::sigmoid);
 }
 
-void names(WeightNames& names, bool gguf) {
-  gemma2_names(names, gguf);
-  names.output_gate = gguf ? "attn_gate" : "self_attn.gate_proj";
+void names(WeightNames& names) {
+  gemma2_names(names);
+  names.output_gate = "self_attn.gate_proj";
 }
 
 // The scale of queries is the weight of their norm; how norms after each sublayer round is in no file.

@@ -73,12 +73,8 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
   use_blocks(h, states, blocks, model);
 }
 
-void nemotron_names(WeightNames& names, bool gguf) {
-  mamba2_names(names, gguf, "mixer");
-  if (gguf) {
-    names.mlp_norm = names.attention_norm;
-    return;
-  }
+void nemotron_names(WeightNames& names) {
+  mamba2_names(names, "mixer");
   names.prefix = "backbone.";
   names.other_prefixes = {"model.", ""};
   names.token_embedding = "backbone.embeddings";
@@ -126,6 +122,7 @@ PAGODA_FAMILY(nemotron_h) = {
                {.activation = "relu2", .experts = {.known = true, .score = RouterScore::sigmoid}},
                read_blocks_by_tensor}},
     .names = nemotron_names,
+    .gguf_names = [](WeightNames& names) { names.mlp_norm = names.attention_norm; },
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
             .differs = "each layer is Mamba-2, attention without RoPE, or a feed-forward (squared ReLU, or a "
                        "mixture of such); not those with a latent size; one rank only",

@@ -11,8 +11,7 @@ void shape(DecoderConfig& decoder) {
   norm_embedding(decoder);
 }
 
-void nomic_bert_names(WeightNames& names, bool gguf) {
-  if (gguf) return encoder_gguf_names(names);
+void nomic_bert_names(WeightNames& names) {
   names = {.prefix = "nomic_bert.",
            .other_prefixes = {"", "bert."},
            .token_embedding = "nomic_bert.embeddings.word_embeddings",
@@ -28,10 +27,9 @@ void nomic_bert_names(WeightNames& names, bool gguf) {
            .down = "mlp.fc2"};
 }
 
-void plain_nomic_bert_names(WeightNames& names, bool gguf) {
-  nomic_bert_names(names, gguf);
+void plain_nomic_bert_names(WeightNames& names) {
+  nomic_bert_names(names);
   names.gate = "";
-  if (gguf) return;
   names.up = "mlp.fc1";
   names.experts = {{.router = "mlp.router.layer",
                     .up = "mlp.experts.mlp.w1",
@@ -112,6 +110,7 @@ PAGODA_FAMILY(nomic_bert) = {
                read_gguf_nomic_bert_moe}},
     .shape = shape,
     .names = nomic_bert_names,
+    .gguf_names = encoder_gguf_names,
     .row = {.name = "NomicBERT: nomic-embed-text v1.5, v2-moe",
             .differs = "RoPE, gated SiLU; v2: biases, GELU, and a mixture in every second layer",
             .checked = "transformers, under the hub's names; v2: with the published mixture in its place",

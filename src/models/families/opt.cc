@@ -19,7 +19,7 @@ void read_opt(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("_remove_final_layer_norm", false) || !before) decoder.final_norm.reset();
 }
 
-void names(WeightNames& names, bool /*gguf*/) {
+void names(WeightNames& names) {
   names = {.prefix = "model.",
            .other_prefixes = {""},
            .token_embedding = "model.decoder.embed_tokens",

@@ -21,8 +21,7 @@ PAGODA_FAMILY(phi) = {.configs = {{"PhiForCausalLM", "phi",
                       .ggufs = {{"phi2", {.activation = "gelu_new", .layer_norm = true, .parallel = true}}},
                       .shape = plain_layer_norm_shape,
                       .names =
-                          [](WeightNames& names, bool gguf) {
-                            if (gguf) return;
+                          [](WeightNames& names) {
                             names.final_norm = "model.final_layernorm";
                             names.mlp_norm = "";
                             names.attention_output = "self_attn.dense";

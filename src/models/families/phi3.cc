@@ -9,10 +9,10 @@ void read_phi3(Hyperparameters& h, ModelInfo& model) {
   h.find("original_max_position_embeddings");  // rotations that have it
 }
 
-void names(WeightNames& names, bool gguf) {
+void names(WeightNames& names) {
   names.query = names.key = names.value = names.gate = names.up = "";
-  names.fused_qkv = gguf ? "attn_qkv" : "self_attn.qkv_proj";
-  names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
+  names.fused_qkv = "self_attn.qkv_proj";
+  names.fused_gate_up = "mlp.gate_up_proj";
 }
 
 }  // namespace

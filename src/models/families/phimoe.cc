@@ -46,8 +46,7 @@ PAGODA_FAMILY(phimoe) = {
     .ggufs = {{"phimoe", {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, read_gguf}},
     .shape = layer_norms,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.experts = mixtral_experts();
           for (ExpertNames& form : names.experts)
             if (form.router == "mlp.gate") form.router = "mlp.router";

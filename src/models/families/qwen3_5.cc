@@ -36,6 +36,7 @@ PAGODA_FAMILY(qwen3_5) = {
               {"qwen35moe", {.experts = {.known = true, .shared_gate = true}}, read_gguf}},
     .shape = delta_net_shape,
     .names = delta_net_names,
+    .gguf_names = delta_net_gguf_names,
     .row = {.name = "Qwen 3.5, 3.6, 3.8: 0.8B to 27B, 35B-A3B (text)",
             .differs = "a gated delta net in three of four layers, in the others Qwen 3's attention with a "
                        "gate on each head's output; 35B: mixtures; one rank only",

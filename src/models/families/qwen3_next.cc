@@ -20,6 +20,7 @@ PAGODA_FAMILY(qwen3_next) = {
                [](Hyperparameters& h, ModelInfo& model) { read_gguf_delta_net(h, false, model); }}},
     .shape = delta_net_shape,
     .names = delta_net_names,
+    .gguf_names = delta_net_gguf_names,
     .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
             .differs = "Qwen 3.5 with mixtures, other tensor names; one rank only",
             .size = "80B-A3B"}};

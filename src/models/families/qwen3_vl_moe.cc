@@ -22,8 +22,8 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
     .ggufs = {{"qwen3vlmoe", {.experts = {.known = true}}}},
     .shape = norm_heads,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (!gguf) names.experts.back().transposed = true;  // all in one tensor: [in, out]
+        [](WeightNames& names) {
+          names.experts.back().transposed = true;  // all in one tensor: [in, out]
         },
     .folder_experts = ExpertPlaces{},
     .row = {.name = "Qwen3-VL-MoE: 30B-A3B, 235B-A22B (text)",

@@ -31,6 +31,7 @@ PAGODA_FAMILY(roberta) = {
                 {"CamembertForMaskedLM", "camembert", kAbsent, read_roberta, Reads::all}},
     .shape = bert_shape,
     .names = bert_names,
+    .gguf_names = encoder_gguf_names,
     .row = {.name = "RoBERTa, XLM-R, CamemBERT: e5-multilingual, bge-m3 (dense), bge-reranker-v2-m3",
             .differs = "BERT with positions counted from the padding id; as GGUF it is a `bert`",
             .vectors = true}};

@@ -10,10 +10,7 @@ PAGODA_FAMILY(seed_oss) = {.configs = {{"SeedOssForCausalLM", "seed_oss",
                                             "rms_norm_eps":1e-6,"bos_token_id":0,"eos_token_id":2,
                                             "pad_token_id":1,"head_dim":128})"}},
                            .ggufs = {{"seed_oss"}},
-                           .names =
-                               [](WeightNames& names, bool gguf) {
-                                 if (gguf) names.mlp_norm = "post_attention_norm";
-                               },
+                           .gguf_names = post_attention_gguf_names,
                            .row = {.name = "Seed-OSS 36B", .differs = "biases", .size = "36B"}};
 
 }  // namespace pagoda

@@ -48,8 +48,7 @@ PAGODA_FAMILY(smallthinker) = {
                read_gguf}},
     .shape = route_early,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.experts = {{.router = "block_sparse_moe.primary_router",
                             .gate = "block_sparse_moe.experts.{}.gate",
                             .up = "block_sparse_moe.experts.{}.up",

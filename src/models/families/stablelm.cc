@@ -20,8 +20,7 @@ PAGODA_FAMILY(stablelm) = {
     .ggufs = {{"stablelm", {.layer_norm = true, .may_be_parallel = true}, read}},
     .shape = layer_norms,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.query_norm = "self_attn.q_layernorm.norms.{}";
           names.key_norm = "self_attn.k_layernorm.norms.{}";
         },

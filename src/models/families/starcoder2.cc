@@ -15,8 +15,7 @@ PAGODA_FAMILY(starcoder2) = {
     .ggufs = {{"starcoder2", {.activation = "gelu_new", .layer_norm = true}}},
     .shape = plain_layer_norm_shape,
     .names =
-        [](WeightNames& names, bool gguf) {
-          if (gguf) return;
+        [](WeightNames& names) {
           names.up = "mlp.c_fc";
           names.down = "mlp.c_proj";
         },

@@ -42,23 +42,25 @@ void delta_net_shape(DecoderConfig& decoder) {
   gate_outputs(decoder, OutputGate::sigmoid);
 }
 
-void delta_net_names(WeightNames& names, bool gguf) {
-  if (gguf)
-    names.mlp_norm = "post_attention_norm";
-  else
-    names.experts = hf_expert_names({.shared = "shared_expert"});
-  names.conv = gguf ? "ssm_conv1d" : "linear_attn.conv1d";
-  names.linear_attention = {.qkv = gguf ? "attn_qkv" : "linear_attn.in_proj_qkv",
-                            .gate = gguf ? "attn_gate" : "linear_attn.in_proj_z",
-                            .weight = gguf ? "ssm_beta" : "linear_attn.in_proj_b",
-                            .decay = gguf ? "ssm_alpha" : "linear_attn.in_proj_a",
-                            .by_key_head = gguf ? "ssm_in" : "linear_attn.in_proj_qkvz",
-                            .gates_by_key_head = gguf ? "ssm_ba" : "linear_attn.in_proj_ba",
-                            .rate = gguf ? "ssm_a" : "linear_attn.A_log",
-                            .step_bias = gguf ? "ssm_dt.bias" : "linear_attn.dt_bias",
-                            .rate_is_log = !gguf,
-                            .norm = gguf ? "ssm_norm" : "linear_attn.norm",
-                            .out = gguf ? "ssm_out" : "linear_attn.out_proj"};
+void delta_net_names(WeightNames& names) {
+  names.experts = hf_expert_names({.shared = "shared_expert"});
+  names.conv = "linear_attn.conv1d";
+  names.linear_attention = {.qkv = "linear_attn.in_proj_qkv",
+                            .gate = "linear_attn.in_proj_z",
+                            .weight = "linear_attn.in_proj_b",
+                            .decay = "linear_attn.in_proj_a",
+                            .by_key_head = "linear_attn.in_proj_qkvz",
+                            .gates_by_key_head = "linear_attn.in_proj_ba",
+                            .rate = "linear_attn.A_log",
+                            .step_bias = "linear_attn.dt_bias",
+                            .rate_is_log = true,
+                            .norm = "linear_attn.norm",
+                            .out = "linear_attn.out_proj"};
+}
+
+void delta_net_gguf_names(WeightNames& names) {
+  post_attention_gguf_names(names);
+  names.output_gate = "";  // between the queries; attn_gate is of the delta net
 }
 
 }  // namespace pagoda

@@ -96,21 +96,16 @@ void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
   rope.attention_factor = gguf_yarn_scale(h, 1);
 }
 
-void latent_names(WeightNames& names, bool gguf) {
-  names.query_a = gguf ? "attn_q_a" : "self_attn.q_a_proj";
-  names.query_a_norm = gguf ? "attn_q_a_norm" : "self_attn.q_a_layernorm";
-  names.query_b = gguf ? "attn_q_b" : "self_attn.q_b_proj";
-  names.kv_a = gguf ? "attn_kv_a_mqa" : "self_attn.kv_a_proj_with_mqa";
-  names.kv_a_norm = gguf ? "attn_kv_a_norm" : "self_attn.kv_a_layernorm";
-  names.kv_b = gguf ? "attn_kv_b" : "self_attn.kv_b_proj";
-  if (gguf) {
-    names.key_b = "attn_k_b";
-    names.value_b = "attn_v_b";
-  } else {
-    names.key_b = "self_attn.embed_q";  // MLX's folders
-    names.value_b = "self_attn.unembed_out";
-    names.experts = hf_expert_names({.shared = "shared_experts"});
-  }
+void latent_names(WeightNames& names) {
+  names.query_a = "self_attn.q_a_proj";
+  names.query_a_norm = "self_attn.q_a_layernorm";
+  names.query_b = "self_attn.q_b_proj";
+  names.kv_a = "self_attn.kv_a_proj_with_mqa";
+  names.kv_a_norm = "self_attn.kv_a_layernorm";
+  names.kv_b = "self_attn.kv_b_proj";
+  names.key_b = "self_attn.embed_q";  // MLX's folders
+  names.value_b = "self_attn.unembed_out";
+  names.experts = hf_expert_names({.shared = "shared_experts"});
 }
 
 }  // namespace pagoda

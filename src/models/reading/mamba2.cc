@@ -102,18 +102,16 @@ std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& 
       model, [&](std::int32_t layer) { return names.contains(concat("blk.", layer, ".ssm_out.weight")); });
 }
 
-void mamba2_names(WeightNames& names, bool gguf, std::string_view mixer) {
-  const auto name = [&](const char* in_gguf, const char* in_folder) {
-    return gguf ? std::string(in_gguf) : concat(mixer, ".", in_folder);
-  };
-  names.conv = name("ssm_conv1d", "conv1d");
-  names.linear_attention = {.in = name("ssm_in", "in_proj"),
-                            .rate = name("ssm_a", "A_log"),
-                            .step_bias = name("ssm_dt.bias", "dt_bias"),
-                            .rate_is_log = !gguf,
-                            .skip = name("ssm_d", "D"),
-                            .norm = name("ssm_norm", "norm"),
-                            .out = name("ssm_out", "out_proj")};
+void mamba2_names(WeightNames& names, std::string_view mixer) {
+  const auto name = [&](const char* part) { return concat(mixer, ".", part); };
+  names.conv = name("conv1d");
+  names.linear_attention = {.in = name("in_proj"),
+                            .rate = name("A_log"),
+                            .step_bias = name("dt_bias"),
+                            .rate_is_log = true,
+                            .skip = name("D"),
+                            .norm = name("norm"),
+                            .out = name("out_proj")};
 }
 
 }  // namespace pagoda

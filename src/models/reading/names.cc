@@ -4,7 +4,7 @@
 namespace pagoda {
 namespace {
 
-// All families. Old files have a tensor for each expert.
+// Old files have a tensor for each expert.
 std::vector<ExpertNames> gguf_expert_names() {
   const ExpertNames all = {.router = "ffn_gate_inp",
                            .correction = "exp_probs_b.bias",
@@ -26,37 +26,115 @@ std::vector<ExpertNames> gguf_expert_names() {
 
 }  // namespace
 
-WeightNames llama_names(bool gguf) {
-  WeightNames names = {.token_embedding = gguf ? "token_embd" : "model.embed_tokens",
-                       .final_norm = gguf ? "output_norm" : "model.norm",
-                       .head = gguf ? "output" : "lm_head",
-                       .layer = gguf ? "blk.{}." : "model.layers.{}.",
-                       .attention_norm = gguf ? "attn_norm" : "input_layernorm",
-                       .mlp_norm = gguf ? "ffn_norm" : "post_attention_layernorm",
-                       .query = gguf ? "attn_q" : "self_attn.q_proj",
-                       .key = gguf ? "attn_k" : "self_attn.k_proj",
-                       .value = gguf ? "attn_v" : "self_attn.v_proj",
-                       .attention_output = gguf ? "attn_output" : "self_attn.o_proj",
-                       .query_norm = gguf ? "attn_q_norm" : "self_attn.q_norm",
-                       .key_norm = gguf ? "attn_k_norm" : "self_attn.k_norm",
-                       .gate = gguf ? "ffn_gate" : "mlp.gate_proj",
-                       .up = gguf ? "ffn_up" : "mlp.up_proj",
-                       .down = gguf ? "ffn_down" : "mlp.down_proj"};
-  if (gguf) {
-    names.rope_factors = "rope_freqs.weight";
-    names.rope_factors_short = "rope_factors_short.weight";
-    names.rope_factors_long = "rope_factors_long.weight";
-    names.of_other_heads = {"cls.weight",        "cls.bias",        "cls.norm.weight",
-                            "cls.output.weight", "cls.output.bias", "dense_2.weight",
-                            "dense_2.bias",      "dense_3.weight",  "dense_3.bias"};
-    names.fused_qkv = "attn_qkv";
-    names.experts = gguf_expert_names();
-  } else {
-    names.prefix = "model.";
-    names.other_prefixes = {""};
-    names.of_other_heads = {"score.weight", "score.bias"};
-  }
-  return names;
+WeightNames gguf_names() {
+  return {
+      .token_embedding = "token_embd",
+      .position_embedding = "position_embd",
+      .type_embedding = "token_types",
+      .embedding_norm = "token_embd_norm",
+      .final_norm = "output_norm",
+      .head = "output",
+      .rope_factors = "rope_freqs.weight",
+      .rope_factors_short = "rope_factors_short.weight",
+      .rope_factors_long = "rope_factors_long.weight",
+      .of_other_heads = {"cls.weight", "cls.bias", "cls.norm.weight", "cls.output.weight", "cls.output.bias",
+                         "dense_2.weight", "dense_2.bias", "dense_3.weight", "dense_3.bias"},
+      .layer = "blk.{}.",
+      .attention_norm = "attn_norm",
+      .attention_branch_norm = "post_attention_norm",
+      .mlp_norm = "ffn_norm",
+      .mlp_branch_norm = "post_ffw_norm",
+      .query = "attn_q",
+      .key = "attn_k",
+      .value = "attn_v",
+      .attention_output = "attn_output",
+      .query_norm = "attn_q_norm",
+      .key_norm = "attn_k_norm",
+      .attention_inner_norm = "attn_sub_norm",
+      .mlp_inner_norm = "ffn_sub_norm",
+      .fused_qkv = "attn_qkv",
+      .sinks = "attn_sinks.weight",
+      .output_gate = "attn_gate",
+      .query_a = "attn_q_a",
+      .query_a_norm = "attn_q_a_norm",
+      .query_b = "attn_q_b",
+      .kv_a = "attn_kv_a_mqa",
+      .kv_a_norm = "attn_kv_a_norm",
+      .kv_b = "attn_kv_b",
+      .key_b = "attn_k_b",
+      .value_b = "attn_v_b",
+      .conv = "ssm_conv1d",
+      .linear_attention = {.qkv = "attn_qkv",
+                           .gate = "attn_gate",
+                           .weight = "ssm_beta",
+                           .decay = "ssm_alpha",
+                           .by_key_head = "ssm_in",
+                           .gates_by_key_head = "ssm_ba",
+                           .in = "ssm_in",
+                           .rate = "ssm_a",
+                           .step_bias = "ssm_dt.bias",
+                           .skip = "ssm_d",
+                           .norm = "ssm_norm",
+                           .out = "ssm_out"},
+      .gate = "ffn_gate",
+      .up = "ffn_up",
+      .down = "ffn_down",
+      .experts = gguf_expert_names(),
+      .mixture_norm = "pre_ffw_norm_2",
+      .mixture_branch_norm = "post_ffw_norm_2",
+      .dense_branch_norm = "post_ffw_norm_1",
+      .output_scale = "layer_output_scale.weight",
+      .input_table = "per_layer_token_embd",
+      .input_projection = "per_layer_model_proj",
+      .input_norm = "per_layer_proj_norm",
+      .input_gate = "inp_gate",
+      .input_output = "proj",
+      .input_branch_norm = "post_norm",
+      .residual_down = "laurel_l",
+      .residual_up = "laurel_r",
+      .residual_norm = "laurel_post_norm",
+      .streams_enter = "altup_proj",
+      .streams_leave = "altup_unembd_proj",
+      .streams_router = "altup_router",
+      .streams_router_norm = "altup_router_norm",
+      .streams_predict = "altup_predict_coef",
+      .streams_correct = "altup_correct_coef",
+      .streams_scale = "altup_correct_scale"};
+}
+
+void post_attention_gguf_names(WeightNames& names) { names.mlp_norm = "post_attention_norm"; }
+
+void encoder_gguf_names(WeightNames& names) {
+  names.attention_norm = "attn_output_norm";
+  names.mlp_norm = "layer_output_norm";
+}
+
+void lfm_gguf_names(WeightNames& names) {
+  names.final_norm = "token_embd_norm";
+  names.conv_in = "shortconv.in_proj";
+  names.conv = "shortconv.conv";
+  names.conv_out = "shortconv.out_proj";
+}
+
+WeightNames llama_names() {
+  return {.prefix = "model.",
+          .other_prefixes = {""},
+          .token_embedding = "model.embed_tokens",
+          .final_norm = "model.norm",
+          .head = "lm_head",
+          .of_other_heads = {"score.weight", "score.bias"},
+          .layer = "model.layers.{}.",
+          .attention_norm = "input_layernorm",
+          .mlp_norm = "post_attention_layernorm",
+          .query = "self_attn.q_proj",
+          .key = "self_attn.k_proj",
+          .value = "self_attn.v_proj",
+          .attention_output = "self_attn.o_proj",
+          .query_norm = "self_attn.q_norm",
+          .key_norm = "self_attn.k_norm",
+          .gate = "mlp.gate_proj",
+          .up = "mlp.up_proj",
+          .down = "mlp.down_proj"};
 }
 
 std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
@@ -95,29 +173,28 @@ ExpertNames mlx_experts(ExpertNames names, const std::string& place) {
   return names;
 }
 
-void gemma2_names(WeightNames& names, bool gguf) {
-  names.attention_branch_norm = gguf ? "post_attention_norm" : "post_attention_layernorm";
-  names.mlp_branch_norm = gguf ? "post_ffw_norm" : "post_feedforward_layernorm";
-  if (!gguf) names.mlp_norm = "pre_feedforward_layernorm";
+void gemma2_names(WeightNames& names) {
+  names.attention_branch_norm = "post_attention_layernorm";
+  names.mlp_branch_norm = "post_feedforward_layernorm";
+  names.mlp_norm = "pre_feedforward_layernorm";
 }
 
-void post_norm_names(WeightNames& names, bool gguf) {
-  gemma2_names(names, gguf);
+void post_norm_names(WeightNames& names) {
+  gemma2_names(names);
   names.attention_norm = names.mlp_norm = "";
 }
 
-void layer_input_names(WeightNames& names, bool gguf) {
-  gemma2_names(names, gguf);
-  names.input_table = gguf ? "per_layer_token_embd" : "model.embed_tokens_per_layer";
-  names.input_projection = gguf ? "per_layer_model_proj" : "model.per_layer_model_projection";
-  names.input_norm = gguf ? "per_layer_proj_norm" : "model.per_layer_projection_norm";
-  names.input_gate = gguf ? "inp_gate" : "per_layer_input_gate";
-  names.input_output = gguf ? "proj" : "per_layer_projection";
-  names.input_branch_norm = gguf ? "post_norm" : "post_per_layer_input_norm";
+void layer_input_names(WeightNames& names) {
+  gemma2_names(names);
+  names.input_table = "model.embed_tokens_per_layer";
+  names.input_projection = "model.per_layer_model_projection";
+  names.input_norm = "model.per_layer_projection_norm";
+  names.input_gate = "per_layer_input_gate";
+  names.input_output = "per_layer_projection";
+  names.input_branch_norm = "post_per_layer_input_norm";
 }
 
-void hunyuan_names(WeightNames& names, bool gguf) {
-  if (gguf) return;
+void hunyuan_names(WeightNames& names) {
   names.query_norm = "self_attn.query_layernorm";
   names.key_norm = "self_attn.key_layernorm";
 }
@@ -142,12 +219,11 @@ std::vector<ExpertNames> mixtral_experts() {
   return forms;
 }
 
-void lfm_names(WeightNames& names, bool gguf) {
-  names.final_norm = gguf ? "token_embd_norm" : "model.embedding_norm";
-  names.conv_in = gguf ? "shortconv.in_proj" : "conv.in_proj";
-  names.conv = gguf ? "shortconv.conv" : "conv.conv";
-  names.conv_out = gguf ? "shortconv.out_proj" : "conv.out_proj";
-  if (gguf) return;
+void lfm_names(WeightNames& names) {
+  names.final_norm = "model.embedding_norm";
+  names.conv_in = "conv.in_proj";
+  names.conv = "conv.conv";
+  names.conv_out = "conv.out_proj";
   names.attention_norm = "operator_norm";
   names.mlp_norm = "ffn_norm";
   names.gate = "feed_forward.w1";
@@ -155,17 +231,13 @@ void lfm_names(WeightNames& names, bool gguf) {
   names.down = "feed_forward.w2";
 }
 
-void glm_names(WeightNames& names, bool gguf) {
+void glm_names(WeightNames& names) {
   names.gate = names.up = "";
-  names.fused_gate_up = gguf ? "ffn_up" : "mlp.gate_up_proj";
+  names.fused_gate_up = "mlp.gate_up_proj";
 }
 
 // Folders have its matrices as Conv1D, [in, out].
-void gpt2_names(WeightNames& names, bool gguf) {
-  if (gguf) {
-    names.position_embedding = "position_embd";
-    return fused_gguf_names(names);
-  }
+void gpt2_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},
            .token_embedding = "transformer.wte",
@@ -183,11 +255,7 @@ void gpt2_names(WeightNames& names, bool gguf) {
 }
 
 // Folders have the rows of queries, keys and values by group.
-void bloom_names(WeightNames& names, bool gguf) {
-  if (gguf) {
-    names.embedding_norm = "token_embd_norm";
-    return fused_gguf_names(names);
-  }
+void bloom_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},
            .token_embedding = "transformer.word_embeddings",
@@ -204,23 +272,7 @@ void bloom_names(WeightNames& names, bool gguf) {
            .down = "mlp.dense_4h_to_h"};
 }
 
-void fused_gguf_names(WeightNames& names) { names.query = names.key = names.value = names.gate = ""; }
-
-// BERT and its relatives.
-void encoder_gguf_names(WeightNames& names) {
-  names.position_embedding = "position_embd";
-  names.type_embedding = "token_types";
-  names.embedding_norm = "token_embd_norm";
-  names.attention_norm = "attn_output_norm";
-  names.mlp_norm = "layer_output_norm";
-  names.rope_factors = "";
-}
-
-void bert_names(WeightNames& names, bool gguf) {
-  if (gguf) {
-    names.gate = names.fused_qkv = "";
-    return encoder_gguf_names(names);
-  }
+void bert_names(WeightNames& names) {
   std::vector<std::string> others;
   for (const char* name :
        {"bert.pooler.dense", "classifier", "classifier.dense", "classifier.out_proj", "cls.predictions",
