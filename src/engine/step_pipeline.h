@@ -53,9 +53,9 @@ class StepPipeline {
   // (0: never).
   std::chrono::milliseconds heartbeat_interval() const { return parts_.runner->heartbeat_interval(); }
   void heartbeat();
-  // A few milliseconds of what later steps would wait for; false when nothing is left.
   // Whether a step would bring news of tiers, though nothing may be scheduled.
   bool has_tier_news() const { return runner_status_.ok() && parts_.runner->has_tier_news(); }
+  // A few milliseconds of what later steps would wait for; false when nothing is left.
   bool prepare_ahead() { return runner_status_.ok() && parts_.runner->prepare_ahead(); }
 
  private:

@@ -128,8 +128,8 @@ class FeedForward {
                          bool accumulate, const Buffer& y) = 0;
 };
 
-// The part that a config describes, with this rank's weights of layer `index`. What goes wrong is the
-// loader's to tell: look at its status before the part is used.
+// Input of make_part(), which makes the part that a config describes, with this rank's weights of layer
+// `index`. Errors are the loader's status: check it before the part is used.
 struct LayerPlace {
   WeightLoader& loader;
   const DecoderConfig& decoder;

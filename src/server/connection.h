@@ -40,7 +40,7 @@ class StrandEvent {
   bool set_ = false;
 };
 
-// Whose wait is asked for.
+// The place in the queue that a wait is estimated for.
 struct QueueKey {
   std::string tenant;
   std::int32_t priority = 0;

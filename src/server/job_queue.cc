@@ -100,7 +100,7 @@ std::size_t JobQueue::num_waiting(std::string_view owner) const {
   return place == owners_.end() ? 0 : place->second.jobs.size();
 }
 
-// Whoever has been charged more than the time has come to is remembered, within a bound.
+// Remembers tenants that have used more than their share so far, within a bound.
 void JobQueue::forget_who_owes_nothing() {
   if (owners_.size() < num_owners_ + kMaxIdleOwners) return;
   const auto idle = [](const auto& entry) { return entry.second.jobs.empty(); };
