@@ -121,13 +121,13 @@ Result<std::unique_ptr<DiskFiles>> DiskFiles::open(const std::string& path, Lock
   files->folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (files->folder_ < 0) {
     if (errno == ELOOP || errno == ENOTDIR)
-      return invalid_argument(concat("'", path, "' is a link or no folder; name the folder itself"));
+      return invalid_argument(concat("'", path, "' is not a folder, or a link to one"));
     return failed("open", path);
   }
   struct stat info{};
   if (::fstat(files->folder_, &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return invalid_argument(
-        concat("'", path, "' is not a folder of this user that only this user may use (mode 0700)"));
+        concat("'", path, "' is open to other users: it must belong to this user and have mode 0700"));
   if (lock == Lock::none) return files;
   files->lock_ = lock_file(path + "/lock");
   if (files->lock_ < 0 && errno == EWOULDBLOCK)
@@ -167,7 +167,8 @@ Result<std::unique_ptr<StoredFile>> DiskFiles::open_file(const std::string& name
   struct stat info{};
   if (::fstat(file, &info) != 0 || !is_ours(info)) {
     ::close(file);
-    return invalid_argument(concat("'", name, "' is not a file of this user that only this user may use"));
+    return invalid_argument(
+        concat("'", name, "' is open to other users: it must belong to this user and have mode 0600"));
   }
   int direct = -1;
   if (direct_) {

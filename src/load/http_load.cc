@@ -224,10 +224,11 @@ Result<Tcp::resolver::results_type> resolve(asio::io_context& context, const Htt
 
 Result<HttpServerAddress> parse_base_url(std::string_view url) {
   const std::string whole(url);
-  const auto fail = [&](std::string_view why) { return invalid_argument(concat("'", whole, "': ", why)); };
-  if (url.starts_with("https://")) return unimplemented(concat("'", whole, "': https is not supported"));
+  const auto fail = [&](std::string_view why) { return invalid_argument(concat("'", whole, "' ", why)); };
+  if (url.starts_with("https://"))
+    return unimplemented(concat("'", whole, "' is https, which is not supported"));
   if (url.starts_with("http://")) url.remove_prefix(7);
-  if (url.find("://") != std::string_view::npos) return fail("must begin with http://");
+  if (url.find("://") != std::string_view::npos) return fail("does not begin with http://");
   for (const char c : url)
     if (c <= ' ' || c == 0x7f || c == '?' || c == '#' || c == '@') return fail("is not a valid URL");
   HttpServerAddress address;
@@ -237,10 +238,11 @@ Result<HttpServerAddress> parse_base_url(std::string_view url) {
   std::string_view authority = url.substr(0, slash);
   if (authority.starts_with('[')) {  // an IPv6 address
     const std::size_t close = authority.find(']');
-    if (close == std::string_view::npos) return fail("'[' is not closed");
+    if (close == std::string_view::npos) return fail("has a '[' that is not closed");
     address.host = authority.substr(1, close - 1);
     authority.remove_prefix(close + 1);
-    if (!authority.empty() && authority.front() != ':') return fail("']' must be followed by ':PORT'");
+    if (!authority.empty() && authority.front() != ':')
+      return fail("has something else than ':PORT' behind ']'");
   } else {
     const std::size_t colon = std::min(authority.find(':'), authority.size());
     address.host = authority.substr(0, colon);
@@ -250,7 +252,7 @@ Result<HttpServerAddress> parse_base_url(std::string_view url) {
   const bool number = !address.port.empty() && address.port.size() <= 5 &&
                       address.port.find_first_not_of("0123456789") == std::string::npos;
   if (address.host.empty()) return fail("has no host");
-  if (!number || std::stoi(address.port) > 65'535) return fail("the port is not a number up to 65535");
+  if (!number || std::stoi(address.port) > 65'535) return fail("has a port that is not a number up to 65535");
   return address;
 }
 

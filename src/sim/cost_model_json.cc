@@ -163,7 +163,7 @@ Status read_field(std::string_view key, const boost::json::value& value, CostMod
 Result<CostModel> parse_cost_model(std::string_view json) {
   boost::system::error_code error;
   const boost::json::value value = boost::json::parse(json, error);
-  if (error || !value.is_object()) return invalid_argument("cost model: not a JSON object");
+  if (error || !value.is_object()) return invalid_argument("not a cost model: not a JSON object");
   CostModel out;
   const boost::json::object& object = value.get_object();
   for (const auto& [key, entry] : object) PAGODA_RETURN_IF_ERROR(read_field(key, entry, out));

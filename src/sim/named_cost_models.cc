@@ -117,7 +117,7 @@ std::vector<std::string> cost_model_models() { return names_of(kModels); }
 
 Result<CostModel> named_cost_model(std::string_view name) {
   const auto unknown = [&] {
-    return not_found(concat("there is no cost model \"", name, "\": a name is GPU/MODEL/tpN with GPU one of ",
+    return not_found(concat("there is no cost model '", name, "': a name is GPU/MODEL/tpN with GPU one of ",
                             joined(cost_model_gpus()), " and MODEL one of ", joined(cost_model_models()),
                             "; or one of ", joined(paper_cost_models())));
   };
@@ -133,8 +133,8 @@ Result<CostModel> named_cost_model(std::string_view name) {
   if (error != std::errc() || end != tp.data() + tp.size() || ranks < 1 || ranks > kMaxRanks)
     return unknown();
   if (model->heads % ranks != 0)
-    return invalid_argument(concat("cost model \"", name, "\": ", model->heads,
-                                   " heads cannot be split among ", ranks, " ranks"));
+    return invalid_argument(
+        concat("cost model '", name, "': ", model->heads, " heads cannot be split among ", ranks, " ranks"));
 
   CostModel out;
   out.name = name;
@@ -154,7 +154,7 @@ Result<CostModel> named_cost_model(std::string_view name) {
   const double weights = (out.parameters + out.head_parameters) * out.bytes_per_parameter;
   out.kv_cache_bytes = kv_cache_bytes(*gpu, *model, ranks, out.kv_bytes_per_token, weights);
   if (out.kv_cache_bytes < out.kv_bytes_per_token * 256)
-    return invalid_argument(concat("cost model \"", name, "\": the weights of ", fixed(weights / 1e9, 1),
+    return invalid_argument(concat("cost model '", name, "': the weights of ", fixed(weights / 1e9, 1),
                                    " GB leave no memory for a KV cache"));
   out.tensor_parallel_size = ranks;
   out.memory_bytes_per_s = out.attention_bytes_per_s = kOfMemory * gpu->memory_bytes_per_s;

@@ -287,7 +287,7 @@ def test_failures_are_counted_with_their_reason(small_server, tmp_path):
         (["--lora-modules", "a"], "--lora-modules"),
         (["--dataset-name", "sonnet"], "'sonnet' is not one of"),
         (["--plot-timeline"], "--plot-timeline"),
-        (["--base-url", "https://localhost"], "https is not supported"),
+        (["--base-url", "https://localhost"], "is https, which is not supported"),
     ],
 )
 def test_wrong_flags_are_told_before_any_load(flags, message):

@@ -208,7 +208,7 @@ def test_text_is_typed_or_piped(tmp_path):
         (["serve", "--enable-lora"], "--enable-lora: LoRA adapters are not supported"),
         (["serve", "--middleware", "a.b"], "--middleware: the server runs no Python code"),
         (["run"], "no text given: type one in quotes, or pipe it in"),
-        (["serve", "a", "b"], "unexpected argument 'b'; see --help"),
+        (["serve", "a", "b"], "unexpected argument 'b'; see pagoda serve --help"),
         (["generate"], "no text given: type one in quotes, or pipe it in, or --input FILE"),
         (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
         (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),

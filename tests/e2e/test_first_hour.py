@@ -41,7 +41,7 @@ def test_a_mistake_gets_one_line(arguments, said):
 
 
 def test_a_flag_of_one_letter_is_not_guessed():
-    assert run("serve", "-x")[2] == "pagoda: unknown flag -x\n"
+    assert run("serve", "-x")[2] == "pagoda: unknown flag -x; see pagoda serve --help\n"
 
 
 def test_a_full_disk_is_named_at_once(tmp_path):

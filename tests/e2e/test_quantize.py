@@ -126,7 +126,7 @@ def test_a_folder_becomes_a_gguf_file(kind, tmp_path):
     code, told, error = quantize(LLAMA, "--type", kind, "-o", out)
     assert code == 0, error
     assert told.startswith(f"{out}: ")
-    assert "has no tokenizer, and so has the file" in error
+    assert "has no tokenizer, so neither has the new file" in error
     inspected = subprocess.run([binary(), "inspect", out], capture_output=True, text=True, timeout=60)
     assert inspected.returncode == 0, inspected.stderr
     assert re.search(r"architecture +llama", inspected.stdout)

@@ -12,6 +12,7 @@
 #include "cli/assembly/runner_options.h"
 #include "cli/bench/bench_report.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/output_file.h"
 
 namespace pagoda {
 namespace {
@@ -94,6 +95,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
 Status run_bench(const char* name, const EngineFlags& given, const BenchShape& shape, std::int32_t warmup,
                  std::int32_t iterations, const std::string& output_json) {
   PAGODA_RETURN_IF_ERROR(check(shape, iterations));
+  PAGODA_RETURN_IF_ERROR(check_output(output_json));
   EngineFlags flags = given;
   flags.max_queue = std::max(flags.max_queue, shape.num_requests);
   if (flags.device_idle && !uses_device(flags)) return invalid_argument("--device-idle needs --device");
@@ -105,7 +107,7 @@ Status run_bench(const char* name, const EngineFlags& given, const BenchShape& s
   PAGODA_ASSIGN_OR_RETURN(auto figures, measure(**engine, name, flags, shape, warmup, iterations, idle));
   (*engine)->stop();
   figures.ranks = (*engine)->rank_steps();
-  if (!output_json.empty()) PAGODA_RETURN_IF_ERROR(write_figures(figures, output_json));
+  PAGODA_RETURN_IF_ERROR(write_output(output_json, figures_json(figures)));
   if (output_json != "-") print_figures(figures);
   return ok_status();
 }

@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -23,7 +22,7 @@
 #include "cli/bench/kv_managers_svg.h"
 #include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
-#include "cli/exit_code.h"
+#include "cli/output_file.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/virtual_kv_plan.h"
 #include "models/read_config.h"
@@ -381,18 +380,12 @@ Status bench_serving(const BenchKvManagersArgs& args, boost::json::object& json,
   return ok_status();
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return ok_status();
-  std::ofstream file(path);
-  file << text << "\n";
-  file.close();
-  return file ? ok_status() : invalid_argument(file_failure("write", path));
-}
-
 }  // namespace
 
 Status run_bench_kv_managers(const BenchKvManagersArgs& args) {
   if (args.num_prompts < 1 || args.num_iters < 1) return invalid_argument("counts must be at least 1");
+  for (const std::string& each : {args.output_json, args.output_svg})
+    PAGODA_RETURN_IF_ERROR(check_output(each));
   PAGODA_ASSIGN_OR_RETURN(auto path, model_path(args.engine));
   PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(path, hub_paths_from_environment()));
   boost::json::object json{{"bench", "kv-managers"}, {"model", path}};
@@ -401,8 +394,9 @@ Status run_bench_kv_managers(const BenchKvManagersArgs& args) {
   if (wanted("kernel")) PAGODA_RETURN_IF_ERROR(bench_kernel(args, *source, json, plot));
   if (wanted("map")) PAGODA_RETURN_IF_ERROR(bench_calls(json));
   if (wanted("serve")) PAGODA_RETURN_IF_ERROR(bench_serving(args, json, plot));
-  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, plain_numbers(boost::json::serialize(json))));
-  return write_file(args.output_svg, args.output_svg.empty() ? std::string() : kv_managers_svg(plot));
+  PAGODA_RETURN_IF_ERROR(write_output(args.output_json, plain_numbers(boost::json::serialize(json)) + "\n"));
+  if (args.output_svg.empty()) return ok_status();
+  return write_output(args.output_svg, kv_managers_svg(plot) + "\n");
 }
 
 }  // namespace pagoda

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
-#include <fstream>
 
 #include "base/plain_numbers.h"
 #include "base/strings.h"
 #include "cli/assembly/machine.h"
-#include "cli/exit_code.h"
 
 namespace pagoda {
 namespace {
@@ -106,7 +104,7 @@ KvAccount account_between(const EngineTotals& before, const EngineTotals& after)
   return out;
 }
 
-Status write_figures(const BenchFigures& figures, const std::string& path) {
+std::string figures_json(const BenchFigures& figures) {
   boost::json::value by_ranks;
   if (figures.ranks != nullptr) by_ranks = ranks_json(*figures.ranks, figures.num_ranks);
   const boost::json::object object = {
@@ -127,15 +125,7 @@ Status write_figures(const BenchFigures& figures, const std::string& path) {
       {"decode_step_bytes", figures.step_bytes ? boost::json::value(*figures.step_bytes) : nullptr},
       {"bandwidth_share", spread_json(figures.share)},
       {"peak_resident_bytes", peak_resident_bytes()}};
-  const std::string text = plain_numbers(boost::json::serialize(object)) + "\n";
-  if (path == "-") {
-    std::fputs(text.c_str(), stdout);
-    return ok_status();
-  }
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? ok_status() : invalid_argument(file_failure("write", path));
+  return plain_numbers(boost::json::serialize(object)) + "\n";
 }
 
 void print_figures(const BenchFigures& figures) {

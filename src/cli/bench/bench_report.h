@@ -44,7 +44,6 @@ struct BenchFigures {
 };
 
 void print_figures(const BenchFigures& figures);
-// To the file, or to stdout where the path is "-". Errors: a file that cannot be written.
-Status write_figures(const BenchFigures& figures, const std::string& path);
+std::string figures_json(const BenchFigures& figures);
 
 }  // namespace pagoda

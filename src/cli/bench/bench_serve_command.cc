@@ -17,6 +17,7 @@
 #include "cli/bench/bench_serve_plan.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/exit_code.h"
+#include "cli/output_file.h"
 #include "load/http_load.h"
 #include "load/request_body.h"
 #include "load/serve_report.h"
@@ -156,7 +157,8 @@ Result<std::string> extra_members(const BenchServeArgs& args) {
   if (!args.extra_body.empty()) {
     json::error_code error;
     const json::value extra = json::parse(args.extra_body, error);
-    if (error || !extra.is_object()) return invalid_argument("--extra-body: not a JSON object");
+    if (error || !extra.is_object())
+      return invalid_argument(concat("--extra-body: '", args.extra_body, "' is not a JSON object"));
     for (const auto& member : extra.get_object()) members[member.key()] = member.value();
   }
   const std::string text = json::serialize(members);
@@ -191,7 +193,7 @@ Result<ReportOptions> report_options(const BenchServeArgs& args, const BenchPlan
   report.percentiles.clear();
   for (const std::string& text : split(args.metric_percentiles)) {
     PAGODA_ASSIGN_OR_RETURN(const auto percent, parse_real("--metric-percentiles", text));
-    if (percent > 100) return invalid_argument("--metric-percentiles: percentiles end at 100");
+    if (percent > 100) return invalid_argument(concat("--metric-percentiles: '", text, "' is more than 100"));
     report.percentiles.push_back(percent);
   }
   auto goodput = parse_goodput(args.goodput);
@@ -209,7 +211,9 @@ std::string python_float(double value) {
   return text.find_first_of(".ein") == std::string::npos ? text + ".0" : text;
 }
 
-Status save_result(const BenchServeArgs& args, const ReportOptions& report, const std::string& text) {
+// The file that the result is saved in; empty: none.
+std::string result_path(const BenchServeArgs& args, const ReportOptions& report) {
+  if (!args.save_result && !args.append_result) return {};
   std::string name = args.result_filename;
   if (name.empty()) {
     const std::string model = report.model_id.substr(report.model_id.rfind('/') + 1);
@@ -217,19 +221,20 @@ Status save_result(const BenchServeArgs& args, const ReportOptions& report, cons
                   "qps", report.max_concurrency ? concat("-concurrency", *report.max_concurrency) : "", "-",
                   model, "-", report.date, ".json");
   }
-  std::filesystem::path path(name);
+  if (args.result_dir.empty()) return name;
+  std::error_code error;  // check_output() tells it, too
+  std::filesystem::create_directories(args.result_dir, error);
+  return (std::filesystem::path(args.result_dir) / name).string();
+}
+
+Status append_result(const std::string& path, const std::string& text) {
   std::error_code error;
-  if (!args.result_dir.empty()) {
-    std::filesystem::create_directories(args.result_dir, error);
-    path = std::filesystem::path(args.result_dir) / name;
-  }
-  const bool behind = args.append_result && std::filesystem::exists(path, error) &&
-                      std::filesystem::file_size(path, error) > 0;
-  std::ofstream file(path, args.append_result ? std::ios::app : std::ios::trunc);
+  const bool behind = std::filesystem::exists(path, error) && std::filesystem::file_size(path, error) > 0;
+  std::ofstream file(path, std::ios::app);
   if (behind) file << "\n";
   file << text;
   file.close();
-  return file ? ok_status() : invalid_argument(file_failure("write", path.string()));
+  return file ? ok_status() : invalid_argument(file_failure("write", path));
 }
 
 void print_failures(const ServeSummary& summary) {
@@ -271,7 +276,8 @@ Result<LoadOptions> load_options(const BenchServeArgs& args, const WorkloadSpec&
         concat("--backend ", args.backend, ": this API returns one choice, without beam search"));
   options.endpoint = args.endpoint.empty() ? std::string(spoken.path) : args.endpoint;
   if (!options.endpoint.starts_with('/') || options.endpoint.find_first_of(" \r\n") != std::string::npos)
-    return invalid_argument("--endpoint: must be a path");
+    return invalid_argument(
+        concat("--endpoint: '", options.endpoint, "' is not a path such as /v1/completions"));
   options.headers = headers;
   if (const char* const key = std::getenv("OPENAI_API_KEY"); key != nullptr && *key != '\0')
     options.headers.emplace_back("Authorization", concat("Bearer ", key));
@@ -341,6 +347,8 @@ Status run_bench_serve(const BenchServeArgs& args) {
   body.model = args.served_model_name.empty() ? model : args.served_model_name;
   report = report_options(args, plan, model);
   if (!report) return report.error();
+  const std::string path = result_path(args, *report);
+  PAGODA_RETURN_IF_ERROR(check_output(path));
   if (args.ready_check_timeout_sec > 0)
     PAGODA_RETURN_IF_ERROR(find_form(args, options, !(*first)->prompt.empty(), body));
 
@@ -371,8 +379,10 @@ Status run_bench_serve(const BenchServeArgs& args) {
   const ServeSummary summary = summarize(*result, report->goodput);
   std::fputs(report_table(summary, *report).c_str(), stdout);
   print_failures(summary);
-  if (args.save_result || args.append_result)
-    PAGODA_RETURN_IF_ERROR(save_result(args, *report, report_json(summary, *result, *report)));
+  if (!path.empty()) {
+    const std::string json = report_json(summary, *result, *report);
+    PAGODA_RETURN_IF_ERROR(args.append_result ? append_result(path, json) : write_output(path, json));
+  }
   if (summary.completed == 0) return unavailable(concat("all ", summary.failed, " requests failed"));
   return ok_status();
 }

@@ -42,12 +42,15 @@ std::int64_t weight_bytes(const ModelSource& source) {
 
 // The model as it is written into a GGUF file.
 Result<GgufModel> gguf_model(const ModelSource& source) {
+  if (source.gguf() != nullptr && source.gguf()->tensor_list().empty())
+    return invalid_argument(concat("'", source.path(), "' holds a vocabulary and no tensors"));
   if (source.gguf() != nullptr) return model_of(*source.gguf());
   PAGODA_ASSIGN_OR_RETURN(GgufModel model, folder_as_gguf(source));
   PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(source));
   PAGODA_ASSIGN_OR_RETURN(std::vector<GgufEntry> vocabulary, gguf_vocabulary(source, info));
   if (vocabulary.empty())
-    std::fprintf(stderr, "pagoda: '%s' has no tokenizer, and so has the file\n", source.path().c_str());
+    std::fprintf(stderr, "pagoda: '%s' has no tokenizer, so neither has the new file\n",
+                 source.path().c_str());
   std::ranges::move(vocabulary, std::back_inserter(model.metadata));
   return model;
 }

@@ -86,19 +86,23 @@ std::vector<std::string> flag_names(const Command& command) {
   return names;
 }
 
-std::string describe_unexpected(const CLI::App& app, const Command& command) {
+// `path`: the words that name the command.
+std::string describe_unexpected(const CLI::App& app, const Command& command, const std::string& path) {
+  const auto or_help = [&](std::string near) {
+    return near.empty() ? concat("; see ", path, " --help") : near;
+  };
   const std::vector<std::string> left = app.remaining(true);
   const auto flag =
       std::find_if(left.begin(), left.end(), [](const std::string& s) { return s.starts_with("-"); });
   if (flag != left.end()) {
     const std::string name = flag->substr(0, flag->find('='));
-    return concat("unknown flag ", name, suggestion(name, flag_names(command)));
+    return concat("unknown flag ", name, or_help(suggestion(name, flag_names(command))));
   }
   const std::string word = left.empty() ? std::string() : left.front();
   std::vector<std::string> commands;
   for (const Command& sub : command.subcommands) commands.push_back(sub.name);
-  if (!commands.empty()) return concat("unknown command '", word, "'", suggestion(word, commands));
-  return concat("unexpected argument '", word, "'; see --help");
+  if (!commands.empty()) return concat("unknown command '", word, "'", or_help(suggestion(word, commands)));
+  return concat("unexpected argument '", word, "'; see ", path, " --help");
 }
 
 bool names_a_model(const std::string& word) {
@@ -157,7 +161,8 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   } catch (const CLI::CallForHelp&) {
     line.wanted = CommandLine::Wanted::help;
   } catch (const CLI::ExtrasError&) {
-    return invalid_argument(describe_unexpected(app, *chosen(tree, line.path).command));
+    const Command& command = *chosen(tree, line.path).command;
+    return invalid_argument(describe_unexpected(app, command, line.path));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string message = error.what();  // "--port: 1 required N missing"
     return invalid_argument(concat(message.substr(0, message.find(':')), " needs a value"));

@@ -25,8 +25,8 @@ struct PeerFlag {
   std::string_view names;  // without dashes, with spaces between; the first is the row's
   FlagValue::Shape shape;
   Rule rule = Rule::no_effect;
-  std::string_view accepted = {};  // values for `only`, with spaces between
   std::string_view why = {};       // reason of a refusal
+  std::string_view accepted = {};  // values for `only`, with spaces between
 };
 
 std::span<const PeerFlag> peer_flag_table();

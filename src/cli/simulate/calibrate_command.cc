@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -18,7 +17,7 @@
 #include "cli/bench/page_call_times.h"
 #include "cli/commands/output_collector.h"
 #include "cli/commands/progress_bar.h"
-#include "cli/exit_code.h"
+#include "cli/output_file.h"
 #include "cli/simulate/served_steps.h"
 #include "engine/step_observer.h"
 #include "loader/model_source.h"
@@ -180,15 +179,8 @@ Status fit_and_write(const CalibrateArgs& args, const std::vector<MeasuredStep>&
   PAGODA_ASSIGN_OR_RETURN(const auto report, calibrate(steps, model, scatter));
   PAGODA_RETURN_IF_ERROR(measure_mapping(args.engine, model));
   PAGODA_RETURN_IF_ERROR(validate(model));
-  const std::string text = cost_model_json(model);
-  if (args.output == "-") {
-    std::fputs(text.c_str(), stdout);
-    return ok_status();
-  }
-  std::ofstream file(args.output, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return invalid_argument(file_failure("write", args.output));
+  PAGODA_RETURN_IF_ERROR(write_output(args.output, cost_model_json(model)));
+  if (args.output == "-") return ok_status();
   std::printf("%s: fitted to %zu steps, off by %.1f %% (median), %.1f %% (largest)\n", args.output.c_str(),
               steps.size(), 100 * report.median_error, 100 * report.largest_error);
   return ok_status();
@@ -212,6 +204,7 @@ Status calibrate_served(const CalibrateArgs& args) {
 
 Status run_bench_calibrate(const CalibrateArgs& args) {
   if (args.served && !args.logs.empty()) return invalid_argument("give --served or --log, not both");
+  PAGODA_RETURN_IF_ERROR(check_output(args.output));
   if (args.served) return calibrate_served(args);
   EngineFlags flags = args.engine;
   flags.enable_prefix_caching = false;

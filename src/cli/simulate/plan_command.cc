@@ -2,12 +2,11 @@
 
 #include <boost/json.hpp>
 #include <cstdio>
-#include <fstream>
 
 #include "base/assign_or_return.h"
 #include "base/plain_numbers.h"
 #include "base/strings.h"
-#include "cli/exit_code.h"
+#include "cli/output_file.h"
 #include "cli/serve/serve_command.h"
 #include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
@@ -89,23 +88,14 @@ Status run_plan(const PlanArgs& args) {
     return invalid_argument("--cost-model is required: a name such as h100/llama-3-8b/tp1, or a file");
   PAGODA_ASSIGN_OR_RETURN(const auto cost, load_cost_model(args.cost_model));
   PAGODA_ASSIGN_OR_RETURN(const auto question, question_of(args, cost));
+  PAGODA_RETURN_IF_ERROR(check_output(args.output_json));
   const auto answer =
       plan(question, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
   if (!answer) return answer.error();
   const std::string warning = warning_of(args, cost, *answer);
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  if (!args.output_json.empty()) {
-    const std::string text = answer_json(args, cost, *answer, warning);
-    if (args.output_json == "-") {
-      std::fputs(text.c_str(), stdout);
-      return ok_status();
-    }
-    std::ofstream file(args.output_json, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) return invalid_argument(file_failure("write", args.output_json));
-  }
-  print_answer(args, cost, *answer);
+  PAGODA_RETURN_IF_ERROR(write_output(args.output_json, answer_json(args, cost, *answer, warning)));
+  if (args.output_json != "-") print_answer(args, cost, *answer);
   return ok_status();
 }
 

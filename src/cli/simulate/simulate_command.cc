@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/commands/progress_bar.h"
 #include "cli/exit_code.h"
+#include "cli/output_file.h"
 #include "cli/simulate/live_out.h"
 #include "cli/simulate/simulate_flags.h"
 #include "cli/simulate/simulation_setup.h"
@@ -33,18 +34,6 @@ Result<std::unique_ptr<Workload>> open(const SimulateArgs& args) {
     return invalid_argument(
         "a workload is required: --workload sharegpt:rate=2,duration=3600 or --trace FILE");
   return open_workload(args.workload);
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return ok_status();
-  if (path == "-") {
-    std::fputs(text.c_str(), stdout);
-    return ok_status();
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? ok_status() : invalid_argument(file_failure("write", path));
 }
 
 SimulatedFaults faults_of(std::uint64_t seed) {
@@ -174,7 +163,7 @@ Status run_simulate(const SimulateArgs& args) {
     return invalid_argument("--cost-model is required: a name such as a100-40gb/opt-13b/tp1, or a file");
   PAGODA_ASSIGN_OR_RETURN(auto cost, load_cost_model(args.cost_model));
   if (!args.compare.empty()) return run_compare(args);
-  if (args.print_cost_model) return write_file("-", cost_model_json(cost));
+  if (args.print_cost_model) return write_output("-", cost_model_json(cost));
   PAGODA_ASSIGN_OR_RETURN(auto options, simulation_options(args.engine, cost));
   options.replicas = args.replicas;
   options.router = router_kind(args.router);
@@ -185,6 +174,7 @@ Status run_simulate(const SimulateArgs& args) {
     options.check_invariants = true;
   }
   PAGODA_ASSIGN_OR_RETURN(auto workload, open(args));
+  for (const std::string& path : {args.output_json, args.plot}) PAGODA_RETURN_IF_ERROR(check_output(path));
 
   std::ofstream csv;
   if (!args.output_csv.empty()) {
@@ -207,8 +197,8 @@ Status run_simulate(const SimulateArgs& args) {
   }
   const std::string warning = burst_warning(summary);
   if (!warning.empty()) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  PAGODA_RETURN_IF_ERROR(write_file(args.output_json, summary_json(summary, options)));
-  if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_file(args.plot, timeline_svg(summary)));
+  PAGODA_RETURN_IF_ERROR(write_output(args.output_json, summary_json(summary, options)));
+  if (!args.plot.empty()) PAGODA_RETURN_IF_ERROR(write_output(args.plot, timeline_svg(summary)));
   if (args.output_json != "-" && args.plot != "-") std::fputs(summary_table(summary).c_str(), stdout);
   return ok_status();
 }
