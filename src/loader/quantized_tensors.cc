@@ -11,6 +11,7 @@
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/printable.h"
+#include "tensor/memory.h"
 
 namespace pagoda {
 namespace {
@@ -142,8 +143,7 @@ Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantizat
   if (out->size_ == 0) return out;
   void* const address =
       ::mmap(nullptr, out->size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED)
-    return resource_exhausted(concat("cannot reserve addresses of ", out->size_, " bytes"));
+  if (address == MAP_FAILED) return reservation_refused(out->size_);
   out->data_ = static_cast<std::byte*>(address);
   std::byte* next = out->data_;
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -12,6 +12,9 @@
 
 namespace pagoda {
 
+// The error of a mapping that the system refuses.
+Status reservation_refused(std::size_t bytes);
+
 class Memory {
  public:
   Memory() = default;

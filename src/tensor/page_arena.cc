@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "tensor/memory.h"
 #include "tensor/system_limits.h"
 
 namespace pagoda {
@@ -25,8 +26,7 @@ Status reserve(std::int64_t bytes, int protection, void*& base, std::size_t& siz
   base = mmap(nullptr, size, protection, kAnywhere, -1, 0);
   if (base == MAP_FAILED) {
     base = nullptr;
-    return resource_exhausted(
-        concat("cannot reserve ", bytes, " bytes of address space: ", std::strerror(errno)));
+    return reservation_refused(size);
   }
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   const auto align = static_cast<std::uintptr_t>(kHugePage);

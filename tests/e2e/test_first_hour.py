@@ -56,7 +56,9 @@ def test_too_little_memory_is_not_blamed_on_a_flag():
     command = f"ulimit -v 300000; exec {binary()} chat {default_model()} -q hi"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "not enough memory for the KV cache" in done.stderr and "ulimit -v" in done.stderr, done.stderr
+    # Which memory is the first not to fit depends on whether the weights are packed already.
+    assert "not enough memory" in done.stderr and "ulimit -v" in done.stderr, done.stderr
+    assert "--" not in done.stderr, done.stderr
 
 
 def test_help_fits_a_terminal_and_wraps():
