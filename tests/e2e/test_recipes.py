@@ -41,6 +41,19 @@ def fixture_tree(tmp_path):
     return tmp_path
 
 
+def without_precompiled_headers(words):
+    """They hold headers of ROOT, which the tree has too. Each word of theirs follows an -Xclang."""
+    out, words = [], iter(words)
+    for word in words:
+        if word != "-Xclang":
+            out.append(word)
+        elif (passed := next(words)) in ("-include-pch", "-include"):
+            next(words), next(words)  # the -Xclang and the file
+        else:
+            out += ["-Xclang", passed]
+    return out
+
+
 def compiled(tree, name):
     """Compiles a file of the tree, or of ROOT with the tree's headers, and makes nothing of it."""
     known = commands()
@@ -50,6 +63,7 @@ def compiled(tree, name):
     )
     path = tree / name if (tree / name).exists() else ROOT / name
     words = [str(path) if word == entry["file"] else word for word in shlex.split(entry["command"])]
+    words = without_precompiled_headers(words)
     words[words.index("-o") + 1] = "/dev/null"
     words.insert(words.index("-c"), "-fsyntax-only")
     words.insert(next(i for i, word in enumerate(words) if word.startswith("-I")), f"-I{tree}/src")
