@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -120,8 +121,11 @@ Result<std::unique_ptr<DiskFiles>> DiskFiles::open(const std::string& path, Lock
   files->path_ = path;
   files->folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (files->folder_ < 0) {
+    std::error_code error;
     if (errno == ELOOP || errno == ENOTDIR)
-      return invalid_argument(concat("'", path, "' is not a folder, or a link to one"));
+      return invalid_argument(std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))
+                                  ? concat("'", path, "' is a link; name the folder itself")
+                                  : concat("'", path, "' is not a folder"));
     return failed("open", path);
   }
   struct stat info{};

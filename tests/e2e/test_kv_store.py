@@ -34,7 +34,7 @@ def test_no_folder_of_ours(action, folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
     assert "is a link" in kv(action, tmp_path / "link", code=2)
     (tmp_path / "file").write_text("x")
-    assert "no folder" in kv(action, tmp_path / "file", code=2)
+    assert "is not a folder" in kv(action, tmp_path / "file", code=2)
     folder.chmod(0o755)
     assert "mode 0700" in kv(action, folder, code=2)
 
