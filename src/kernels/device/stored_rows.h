@@ -1,6 +1,6 @@
 #pragma once
 // Rows of weights in the forms that a device's matrices have: widened to one element type, or with the
-// quantised numbers of their file (Quantized4 and its like in device/kernels/kernel_args.h). Threads: any.
+// quantised numbers of their file (Quantized4 and its like in device/kernels/stored_layouts.h). Threads: any.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -40,7 +40,7 @@ std::vector<std::byte> on_device(Element element, const TensorView& view) {
   return out;
 }
 
-// A row bit by bit, as kernel_args.h says where each weight lies.
+// A row bit by bit, as stored_layouts.h says where each weight lies.
 std::vector<std::byte> plainly_on_device(Element element, const TensorView& view, std::int64_t row) {
   const std::int64_t columns = view.columns();
   std::vector<std::byte> out(static_cast<std::size_t>(device::KernelLaunches::row_bytes(element, columns)));
