@@ -238,17 +238,15 @@ void drop_folded_factors(DecoderConfig& decoder) {
 
 // Beside a model's convolutions, which it turns, mlx-lm changes other weights: it added the one to those of
 // norms that are stored without it, and folded Falcon-H1's multipliers in.
-Status undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
+void undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
   const bool turned = std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
     return name.ends_with("conv1d.weight") && has_mlx_taps(source.find(name)->shape);
   });
-  if (!turned) return ok_status();
-  if (model.type == "falcon_h1") {
+  if (!turned) return;
+  if (model.type == "falcon_h1")
     drop_folded_factors(model.decoder);
-    return ok_status();
-  }
-  each_norm(model.decoder, [](NormConfig& norm) { norm.weight_offset = 0; });
-  return ok_status();
+  else
+    each_norm(model.decoder, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
 }  // namespace
@@ -259,10 +257,7 @@ Result<ModelInfo> read_model_config(const ModelSource& source) {
           ? read_gguf_config(*source.gguf())
           : read_config_json(source.config_json(), source.side_file("generation_config.json"));
   if (!model) return model.error().annotate(printable(source.path()));
-  if (source.gguf() == nullptr) {
-    const Status status = undo_mlx_changes(source, *model);
-    if (!status.ok()) return status.annotate(printable(source.path()));
-  }
+  if (source.gguf() == nullptr) undo_mlx_changes(source, *model);
   model->name = source.name();
   model->weight_type = source.weight_type();
   return model;

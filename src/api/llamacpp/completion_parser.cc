@@ -189,11 +189,11 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);
   if (!ids) return ids.error();
-  note_unknown_fields(fields, "llamacpp",
-                      {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "min_keep", "model",
-                       "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers",
-                       "dynatemp_exponent", "mirostat_tau", "mirostat_eta", "xtc_threshold",
-                       "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
+  note_unknown_fields(
+      fields, "llamacpp",
+      {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "model", "dry_base",
+       "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
+       "mirostat_tau", "mirostat_eta", "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
   out.prompt = context.tokenizer->decode(*ids, /*skip_special_tokens=*/false);
   Result<ChatRequest> made = make_request(call, "prompt", *std::move(ids), context);
   if (!made) return made.error();

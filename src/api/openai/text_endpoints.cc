@@ -8,6 +8,7 @@
 #include "api/openai/request_parser.h"
 #include "api/prompt_limits.h"
 #include "api/time_text.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 
@@ -44,6 +45,17 @@ void write_piece(JsonWriter& writer, std::string_view bytes) {
   writer.begin_array();
   for (const char byte : bytes) writer.integer(static_cast<unsigned char>(byte));
   writer.end_array();
+}
+
+// The prompt of the conversation that a body is.
+Result<std::vector<TokenId>> chat_prompt(std::string_view body, const ApiContext& context) {
+  const Result<json::value> value = parse_json_body(body);
+  if (!value) return value.error();
+  FieldReader fields(value->as_object());
+  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
+  std::vector<TokenId> ids = read_chat_prompt(fields, context).token_ids;
+  if (!fields.ok()) return fields.status();
+  return ids;
 }
 
 }  // namespace
@@ -109,12 +121,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
 }
 
 Result<std::string> apply_template_body(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_json_body(body);
-  if (!value) return value.error();
-  FieldReader fields(value->as_object());
-  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
-  const std::vector<TokenId> ids = read_chat_prompt(fields, context).token_ids;
-  if (!fields.ok()) return fields.status();
+  PAGODA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, chat_prompt(body, context));
   std::string out;
   JsonWriter(out)
       .begin_object()
@@ -125,12 +132,7 @@ Result<std::string> apply_template_body(std::string_view body, const ApiContext&
 }
 
 Result<std::string> count_chat_body(std::string_view body, const ApiContext& context) {
-  const Result<json::value> value = parse_json_body(body);
-  if (!value) return value.error();
-  FieldReader fields(value->as_object());
-  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
-  const std::vector<TokenId> ids = read_chat_prompt(fields, context).token_ids;
-  if (!fields.ok()) return fields.status();
+  PAGODA_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, chat_prompt(body, context));
   return concat(R"({"object":"response.input_tokens","input_tokens":)", ids.size(), "}");
 }
 
