@@ -145,6 +145,7 @@ def build(directory, targets, *options, how=()):
                 "-DCMAKE_C_COMPILER=clang-19",
                 "-DCMAKE_CXX_COMPILER=clang++-19",
                 "-DPAGODA_PRECOMPILE=ON",
+                "-DPAGODA_UNITY=ON",
                 *options,
             ],
             stdout=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "pagoda answer 1\n";
 constexpr std::string_view kEnding = ".answer", kUnfinished = ".part";
-constexpr std::size_t kMaxHeaderBytes = 8192;
+constexpr std::size_t kMaxHeadBytes = 8192;
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
 std::uint64_t checksum(std::string_view id, std::string_view owner, std::string_view parts) {
@@ -58,7 +58,7 @@ bool write_all(int file, std::string_view bytes) {
 std::optional<ParsedAnswerFile> parse_answer_file(std::string_view bytes) {
   if (!bytes.starts_with(kMagic)) return std::nullopt;
   bytes.remove_prefix(kMagic.size());
-  const std::size_t line = bytes.substr(0, kMaxHeaderBytes).find('\n');
+  const std::size_t line = bytes.substr(0, kMaxHeadBytes).find('\n');
   if (line == std::string_view::npos) return std::nullopt;
   boost::system::error_code error;
   const json::value header = json::parse(bytes.substr(0, line), error);
@@ -152,7 +152,7 @@ bool AnswerFiles::write(const std::string& id, const StoredAnswer& answer) const
                             {"conversation", answer.conversation.size()},
                             {"xxh64", checksum(id, answer.owner, parts)}};
   const std::string head = concat(kMagic, json::serialize(header), "\n");
-  if (head.size() > kMaxHeaderBytes || head.size() + parts.size() > kMaxFileBytes) return false;
+  if (head.size() > kMaxHeadBytes || head.size() + parts.size() > kMaxFileBytes) return false;
   const std::string path = path_of(id), part = concat(path, kUnfinished);
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return false;

@@ -91,8 +91,8 @@ const OwnStyle* find_style(std::string_view name) {
   return nullptr;
 }
 
-json::value text_of(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
-json::value sequence(json::array elements) {
+json::value const_string(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
+json::value sequence_of(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return {{"type", "sequence"}, {"elements", std::move(elements)}};
 }
@@ -149,7 +149,7 @@ class Writer {
     if (name == "object" && style_.values == Values::quoted_strings) {
       Result<json::value> inside = members(object, false, depth + 1);
       if (!inside) return inside;
-      return sequence({text_of("{"), *std::move(inside), text_of("}")});
+      return sequence_of({const_string("{"), *std::move(inside), const_string("}")});
     }
     if (name == "array" && style_.values == Values::quoted_strings) return array(object, depth);
     return nested_ref(schema) ? cannot("a schema with references") : Result<json::value>(of_schema(schema));
@@ -188,9 +188,9 @@ class Writer {
     for (const json::value& one : values) {
       if (style_.values != Values::json && (one.is_object() || one.is_array()))
         return cannot("a list of values with objects in it");
-      out.push_back(text_of(one.is_string() && style_.values != Values::json
-                                ? concat(style_.quote, std::string_view(one.as_string()), style_.quote)
-                                : json::serialize(one)));
+      out.push_back(const_string(one.is_string() && style_.values != Values::json
+                                     ? concat(style_.quote, std::string_view(one.as_string()), style_.quote)
+                                     : json::serialize(one)));
     }
     return one_of(std::move(out));
   }
@@ -217,7 +217,8 @@ class Writer {
 
   json::value any() const {
     if (style_.values == Values::json) return of_schema(json::object());
-    json::array out = {of_schema({{"type", "number"}}), text_of("true"), text_of("false"), text_of("null")};
+    json::array out = {of_schema({{"type", "number"}}), const_string("true"), const_string("false"),
+                       const_string("null")};
     if (style_.values == Values::bare_strings) return free_text();
     out.push_back(free_text());
     return one_of(std::move(out));
@@ -233,17 +234,17 @@ class Writer {
       return number == nullptr ? otherwise : number->to_number<std::int64_t>();
     };
     const std::int64_t low = count("minItems", 0), high = count("maxItems", -1);
-    json::array parts = {text_of("[")};
+    json::array parts = {const_string("[")};
     if (high != 0) {
       json::value more = {{"type", "repeat"},
                           {"min", std::max<std::int64_t>(low - 1, 0)},
                           {"max", high < 0 ? -1 : high - 1},
-                          {"content", sequence({text_of(","), *item})}};
-      json::value all = sequence({*item, std::move(more)});
+                          {"content", sequence_of({const_string(","), *item})}};
+      json::value all = sequence_of({*item, std::move(more)});
       parts.push_back(low == 0 ? optional(std::move(all)) : std::move(all));
     }
-    parts.push_back(text_of("]"));
-    return sequence(std::move(parts));
+    parts.push_back(const_string("]"));
+    return sequence_of(std::move(parts));
   }
 
   // The members of an object, without what surrounds all of them.
@@ -266,31 +267,32 @@ class Writer {
                                          : style_.after_key;
       // The end of a bare text is part of its tag.
       json::value entry =
-          behind.empty() ? sequence({text_of(concat(before, std::string_view(key), after)), *std::move(form)})
-                         : json::value{{"type", "tag"},
-                                       {"begin", concat(before, std::string_view(key), after)},
-                                       {"content", *std::move(form)},
-                                       {"end", behind}};
+          behind.empty()
+              ? sequence_of({const_string(concat(before, std::string_view(key), after)), *std::move(form)})
+              : json::value{{"type", "tag"},
+                            {"begin", concat(before, std::string_view(key), after)},
+                            {"content", *std::move(form)},
+                            {"end", behind}};
       (std::ranges::find(required, std::string_view(key)) != required.end() ? first : rest)
           .push_back(std::move(entry));
     }
     const auto following = [&](json::value entry) {
       if (style_.separator.empty()) return entry;
-      return sequence({text_of(style_.separator), std::move(entry)});
+      return sequence_of({const_string(style_.separator), std::move(entry)});
     };
     json::array parts;
     for (json::value& entry : first)
       parts.push_back(parts.empty() ? std::move(entry) : following(std::move(entry)));
     if (!parts.empty() || style_.separator.empty()) {
       for (json::value& entry : rest) parts.push_back(optional(following(std::move(entry))));
-      return sequence(std::move(parts));
+      return sequence_of(std::move(parts));
     }
     if (rest.size() > kMaxOptionalFirst) return cannot("that many optional arguments without a required one");
     json::array cases;
     for (std::size_t i = 0; i < rest.size(); ++i) {
       json::array from = {rest[i]};
       for (std::size_t j = i + 1; j < rest.size(); ++j) from.push_back(optional(following(rest[j])));
-      cases.push_back(sequence(std::move(from)));
+      cases.push_back(sequence_of(std::move(from)));
     }
     return optional(one_of(std::move(cases)));
   }
@@ -299,25 +301,27 @@ class Writer {
   Result<json::value> free_members(const json::object& schema, std::string_view before,
                                    std::string_view behind, int depth) {
     const json::value* more = schema.if_contains("additionalProperties");
-    if (more == nullptr || *more == json::value(false)) return text_of("");
+    if (more == nullptr || *more == json::value(false)) return const_string("");
     Result<json::value> form =
         more->is_object() && !more->as_object().empty() ? value(*more, depth + 1) : any();
     if (!form) return form;
     constexpr std::string_view kKey = "[a-zA-Z_][a-zA-Z0-9_]{0,30}";
     json::array parts = {
         {{"type", "regex"}, {"pattern", kKey}},
-        text_of(behind.empty() || style_.after_text_key.empty() ? style_.after_key : style_.after_text_key)};
+        const_string(behind.empty() || style_.after_text_key.empty() ? style_.after_key
+                                                                     : style_.after_text_key)};
     json::value entry;
     if (behind.empty()) {
       parts.push_back(*std::move(form));
-      entry = sequence(std::move(parts));
+      entry = sequence_of(std::move(parts));
     } else {
       parts.push_back({{"type", "tag"}, {"begin", ""}, {"content", *std::move(form)}, {"end", behind}});
-      entry = sequence({text_of(before), sequence(std::move(parts))});
+      entry = sequence_of({const_string(before), sequence_of(std::move(parts))});
     }
-    json::value again = style_.separator.empty() ? entry : sequence({text_of(style_.separator), entry});
+    json::value again =
+        style_.separator.empty() ? entry : sequence_of({const_string(style_.separator), entry});
     return optional(
-        sequence({entry, {{"type", "repeat"}, {"min", 0}, {"max", 15}, {"content", std::move(again)}}}));
+        sequence_of({entry, {{"type", "repeat"}, {"min", 0}, {"max", 15}, {"content", std::move(again)}}}));
   }
 
   const OwnStyle& style_;

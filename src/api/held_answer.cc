@@ -17,7 +17,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
 
-json::value text_of(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
+json::value const_text(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
 json::value sequence(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return {{"type", "sequence"}, {"elements", std::move(elements)}};
@@ -51,7 +51,7 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
                               {"tool", tool.name},
                               {"syntax", tool.text->syntax},
                               {"grammar", tool.text->grammar}};
-    return sequence({text_of("{\"input\": \""), inside, text_of("\"}")});
+    return sequence({const_text("{\"input\": \""), inside, const_text("\"}")});
   }
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style, tool.strict ? nullptr : &left_out);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
@@ -116,7 +116,7 @@ class Builder {
         continue;
       }
       const std::string_view plain = text.substr(0, text.find("<|", 1));
-      out.push_back(text_of(plain));
+      out.push_back(const_text(plain));
       text.remove_prefix(plain.size());
     }
     return out;
@@ -138,7 +138,7 @@ class Builder {
       if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
       json::value tag = {
           {"type", "tag"}, {"begin", reasoning_.begin}, {"content", text}, {"end", reasoning_.end}};
-      return {{"type", "optional"}, {"content", sequence({std::move(tag), text_of(reasoning_.behind)})}};
+      return {{"type", "optional"}, {"content", sequence({std::move(tag), const_text(reasoning_.behind)})}};
     }
     json::value begin = std::move(parts.back());
     parts.back() = {{"type", "tag"},
@@ -252,7 +252,7 @@ class Builder {
     if (!tags) return tags.error();
     json::value calls = several(*std::move(tags));
     if (shape_.section_begin.empty()) return calls;
-    return sequence({text_of(shape_.section_begin), std::move(calls), text_of(shape_.section_end)});
+    return sequence({const_text(shape_.section_begin), std::move(calls), const_text(shape_.section_end)});
   }
 
   // The content, where it is of this form.

@@ -10,12 +10,12 @@ namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-using Kind = ToolChoice::Kind;
+using ChoiceKind = ToolChoice::Kind;
 
-std::optional<Kind> kind_of(std::string_view word) {
-  if (word == "auto") return Kind::automatic;
-  if (word == "none") return Kind::none;
-  if (word == "required" || word == "any") return Kind::required;  // any: Mistral's word
+std::optional<ChoiceKind> kind_of(std::string_view word) {
+  if (word == "auto") return ChoiceKind::automatic;
+  if (word == "none") return ChoiceKind::none;
+  if (word == "required" || word == "any") return ChoiceKind::required;  // any: Mistral's word
   return std::nullopt;
 }
 
@@ -70,7 +70,7 @@ ToolChoice read_allowed(FieldReader& allowed, DeclaredTools& tools) {
     if (!reader.ok()) allowed.fail(reader.status());
   }
   tools.restrict_to(names);
-  return {.kind = mode == "required" ? Kind::required : Kind::automatic};
+  return {.kind = mode == "required" ? ChoiceKind::required : ChoiceKind::automatic};
 }
 
 ToolChoice read_object(FieldReader& choice, DeclaredTools& tools) {
@@ -87,7 +87,7 @@ ToolChoice read_object(FieldReader& choice, DeclaredTools& tools) {
     choice.fail("type", concat("is '", name_or_mark(type), "', a tool that this server does not run"));
   const std::vector<std::string> names = referred(choice, tools);
   if (choice.ok() && names.size() != 1) choice.fail("type", "must name one tool");
-  return {.kind = Kind::named, .name = choice.ok() ? names.front() : std::string()};
+  return {.kind = ChoiceKind::named, .name = choice.ok() ? names.front() : std::string()};
 }
 
 }  // namespace
@@ -101,10 +101,10 @@ ToolChoice read_tool_choice(FieldReader& fields, DeclaredTools& tools) {
     choice = read_object(reader, tools);
     if (!reader.ok()) fields.fail(reader.status());
   } else {
-    const std::optional<Kind> kind =
+    const std::optional<ChoiceKind> kind =
         value->is_string() ? kind_of(std::string_view(value->as_string())) : std::nullopt;
     if (!kind) fields.fail("tool_choice", "must be 'none', 'auto', 'required' or an object");
-    choice.kind = kind.value_or(Kind::automatic);
+    choice.kind = kind.value_or(ChoiceKind::automatic);
   }
   if (choice.forced() && tools.empty() && tools.any_left_out())
     fields.fail("tool_choice", "forces a call, but this server can offer none of 'tools' to the model");

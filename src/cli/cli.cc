@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/command_table.h"
+#include "cli/environment_variable.h"
 #include "cli/exit_code.h"
 #include "cli/flags/help.h"
 #include "cli/flags/parse_command_line.h"
@@ -71,11 +72,7 @@ int run_cli(int argc, char** argv) {
     std::fputs(help_text(line->path, *line->command, width).c_str(), asked ? stdout : stderr);
     return asked ? 0 : kExitUsage;
   }
-  const auto environment = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
-  };
-  if (const Status status = store_flags(*line, environment); !status.ok()) return exit_code(status);
+  if (const Status status = store_flags(*line, environment_variable); !status.ok()) return exit_code(status);
   if (const Status status = configure_logging(); !status.ok()) return exit_code(status);
   if (std::ranges::any_of(line->command->flags, &Flag::environment))
     for (const std::string& warning : unknown_variables(variable_names(), root)) log_warning("cli", warning);

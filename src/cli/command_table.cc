@@ -30,6 +30,7 @@
 #include "cli/commands/render_command.h"
 #include "cli/commands/tokenize_command.h"
 #include "cli/commands/typed_words.h"
+#include "cli/environment_variable.h"
 #include "cli/exit_code.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/environment.h"
@@ -42,11 +43,6 @@ namespace pagoda {
 namespace {
 
 using Ignored = std::vector<std::string>;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 void append(std::vector<Flag>& rows, std::vector<Flag> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -86,7 +82,7 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
       if (flag.name == "model") flag.positional.clear();
   append_others(command.flags, peer_flags(*ignored));
   command.run = [args, ignored, run] {
-    if (const Status status = apply_environment(environment, args->engine); !status.ok())
+    if (const Status status = apply_environment(environment_variable, args->engine); !status.ok())
       return exit_code(status);
     if (const Status status = answer_gpu_flags(args->engine, *ignored); !status.ok())
       return exit_code(status);

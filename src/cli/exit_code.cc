@@ -27,6 +27,8 @@ std::string file_failure(std::string_view verb, std::string_view path) {
   return concat("cannot ", verb, " ", path, reason == 0 ? "" : concat(": ", std::strerror(reason)));
 }
 
+int flush_output() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output"); }
+
 int exit_code(const Status& status) { return status.ok() ? 0 : fail(status.message()); }
 
 }  // namespace pagoda

@@ -15,6 +15,9 @@ int fail(std::string_view message);
 
 int exit_code(const Status& status);
 
+// Writes out what standard output still holds: 0, or an error as fail() has it.
+int flush_output();
+
 // "cannot write PATH: No space left on device": the reason is errno's, so it is called right after the
 // failure.
 std::string file_failure(std::string_view verb, std::string_view path);

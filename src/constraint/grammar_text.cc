@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxTextDepth = 64;
 constexpr std::size_t kMaxChoices = 4096;
 
 std::string quoted(std::string_view text) {
@@ -69,7 +69,7 @@ Result<json::value> newer_form(const json::object& tag) {
 
 Status prepare_formats(json::value& value, const PatternChecks& patterns, std::vector<std::string>* dropped,
                        std::size_t depth) {
-  if (depth > kMaxDepth) return invalid_argument("the structural tag is nested too deep");
+  if (depth > kMaxTextDepth) return invalid_argument("the structural tag is nested too deep");
   if (json::array* list = value.if_array()) {
     for (json::value& entry : *list)
       PAGODA_RETURN_IF_ERROR(prepare_formats(entry, patterns, dropped, depth + 1));
@@ -105,7 +105,7 @@ Result<json::value> parse_grammar_json(std::string_view text, std::size_t max_by
     return invalid_argument(concat("it has ", text.size(), " bytes, and the limit is ", max_bytes));
   boost::system::error_code error;
   json::parse_options options;
-  options.max_depth = kMaxDepth;
+  options.max_depth = kMaxTextDepth;
   json::value value = json::parse(text, error, {}, options);
   if (error == json::error::too_deep) return invalid_argument("it is nested more than 64 levels deep");
   if (error) return invalid_argument("it is not valid JSON");

@@ -11,7 +11,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
-constexpr int kMaxDepth = 32;
+constexpr int kMaxPatternDepth = 32;
 
 std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a == 0 || b == 0) return 0;
@@ -136,7 +136,7 @@ class Reader {
 
  private:
   std::optional<Node> alternatives(int depth) {
-    if (depth > kMaxDepth) return std::nullopt;
+    if (depth > kMaxPatternDepth) return std::nullopt;
     Node all{.kind = Node::Kind::alternatives};
     while (true) {
       std::optional<Node> one = sequence(depth);

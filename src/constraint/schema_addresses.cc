@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxAddressedDepth = 64;
 
 bool has_scheme(std::string_view uri) {
   const std::size_t colon = uri.find_first_of(":/?#");
@@ -101,7 +101,7 @@ class Addresses {
          });
   }
   void rewrite(json::value& value, const std::string& base, std::size_t depth) const {
-    if (depth > kMaxDepth) return;
+    if (depth > kMaxAddressedDepth) return;
     if (json::array* list = value.if_array())
       for (json::value& one : *list) rewrite(one, base, depth + 1);
     json::object* object = value.if_object();
@@ -142,7 +142,7 @@ class Addresses {
   template <class Visit>
   static void walk(const json::value& value, const std::string& base, const std::string& place,
                    std::size_t depth, const Visit& visit) {
-    if (depth > kMaxDepth) return;
+    if (depth > kMaxAddressedDepth) return;
     if (const json::array* list = value.if_array())
       for (std::size_t i = 0; i < list->size(); ++i)
         walk((*list)[i], base, concat(place, "/", i), depth + 1, visit);

@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxCheckedDepth = 64;
 
 // About any value; the first of them that is there decides, and what stands beside it has to agree.
 const Keywords kDeciding = {"$ref", "const", "enum", "anyOf", "oneOf"};
@@ -68,7 +68,7 @@ Status SchemaPreparer::prepare_all(json::value& out) {
 
 Status SchemaPreparer::prepare(const json::value& schema, const std::string& path, std::size_t depth,
                                json::value& out) {
-  if (depth > kMaxDepth) return refuse(path, "is nested more than 64 levels deep");
+  if (depth > kMaxCheckedDepth) return refuse(path, "is nested more than 64 levels deep");
   if ((states_ += 8) > kMaxStates) return too_large(path);
   if (schema.is_bool()) {
     if (!schema.as_bool())

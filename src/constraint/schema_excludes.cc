@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kMaxDepth = 16;
+constexpr int kMaxExcludedDepth = 16;
 const std::set<std::string_view> kJudged = {"type",
                                             "enum",
                                             "const",
@@ -336,7 +336,7 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
 std::optional<bool> satisfies(const json::value& value, const json::value& schema,
                               const SchemaContext& context, int depth) {
   if (schema.is_bool()) return schema.as_bool();
-  if (!schema.is_object() || depth > kMaxDepth) return std::nullopt;
+  if (!schema.is_object() || depth > kMaxExcludedDepth) return std::nullopt;
   return judge(value, schema.as_object(), context, depth);
 }
 

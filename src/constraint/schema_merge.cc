@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kMaxDepth = 32;           // schemas nested in allOf and $ref
+constexpr int kMaxMergedDepth = 32;     // schemas nested in allOf and $ref
 constexpr std::size_t kMaxCases = 256;  // alternatives multiplied out
 
 // Keywords that two schemas may require differently. Others require nothing.
@@ -291,7 +291,7 @@ class Flattener {
   Result<json::value> flat(const json::value& schema, int depth) {
     const json::object* object = schema.if_object();
     if (object == nullptr) return schema;
-    if (depth > kMaxDepth) return cannot("$ref", " that leads back to itself");
+    if (depth > kMaxMergedDepth) return cannot("$ref", " that leads back to itself");
     json::object own = *object;
     if (depth > 0) rewrite_conditions(own);  // those of one part are not those of another
     if (depth > 0 && own.contains("$id")) return cannot("$id", " of its own");

@@ -13,12 +13,12 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNegatedDepth = 8;
 constexpr std::string_view kTypes[] = {"object", "array", "string", "number", "boolean", "null"};
 
 json::value not_of(const json::value& schema) { return {{"not", schema}}; }
 
-std::string_view type_of(const json::value& value) {
+std::string_view plain_type_of(const json::value& value) {
   return value.is_object()   ? "object"
          : value.is_array()  ? "array"
          : value.is_string() ? "string"
@@ -116,7 +116,7 @@ class Negation {
       known = known && text.has_value();
     }
     for (const std::string_view type : kTypes)
-      if (std::ranges::none_of(taken, [&](const json::value& value) { return type_of(value) == type; }))
+      if (std::ranges::none_of(taken, [&](const json::value& value) { return plain_type_of(value) == type; }))
         others.push_back(json::string(type));
     if (!others.empty()) cases_.push_back({{"type", std::move(others)}});
     if (known && !(texts.none.empty() && texts.all.empty()))
@@ -228,7 +228,7 @@ class Negation {
 }  // namespace
 
 std::optional<json::value> negated(const json::value& schema, const SchemaContext& context, int depth) {
-  if (depth > kMaxDepth) return std::nullopt;
+  if (depth > kMaxNegatedDepth) return std::nullopt;
   if (schema.is_bool()) return json::value(!schema.as_bool());
   Result<json::value> flat = flatten_schema(schema, context);
   if (!flat && flat.error().reason() == kNoAnswer) return json::value(true);

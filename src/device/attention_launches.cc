@@ -1,16 +1,14 @@
 // Launches of what keys and values go through: into the cache, and attention of every form.
 #include "device/kernel_launches.h"
 #include "device/kernels/launch_shapes.h"
+#include "device/launch_sizes.h"
 
 namespace pagoda::device {
 namespace {
 
-constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
 static_assert(fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)) &&
               fits(eight_walk_bytes(64, kMaxHeadGroup)) && fits(eight_walk_bytes(128, kMaxHeadGroup)) &&
               fits(eight_walk_bytes(256, kMaxHeadGroup)) && fits(eight_tile_bytes(256)));
-
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
 // The kernel of a cache's element: they follow each other in kernels.def.
 KernelId for_cache(Element cache, KernelId of_f32) {

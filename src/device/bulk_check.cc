@@ -67,9 +67,9 @@ bool same_bits(const T* got, const T* wanted, std::size_t count) {
 }
 
 // Products of `rows` by `columns` of k, and by less of the first two.
-class Check {
+class BulkProducts {
  public:
-  Check(Device& device, StreamId stream, const Asked& most)
+  BulkProducts(Device& device, StreamId stream, const Asked& most)
       : memory_(device, stream),
         launches_(device, stream),
         most_(most),
@@ -147,14 +147,14 @@ class Check {
 Result<WarpgroupForms> check_bulk_products(Device& device, StreamId stream, const WarpgroupForms& asked) {
   WarpgroupForms shown = asked;
   if (!device.has_warpgroups() || !(asked.bulk || asked.narrow || asked.gated)) return shown;
-  Check check(device, stream, kBulk[0]);
+  BulkProducts check(device, stream, kBulk[0]);
   const auto same = [&](const Asked& form) { return check.is_same(form); };
   shown.bulk = asked.bulk && std::ranges::all_of(kBulk, same);
   shown.gated = asked.gated &&
                 std::ranges::all_of(kGated, [&](const Asked& form) { return check.is_same_gated(form); });
   if (!check.status().ok()) return check.status();
   if (!asked.narrow) return shown;
-  Check narrow(device, stream, kNarrow[0]);
+  BulkProducts narrow(device, stream, kNarrow[0]);
   shown.narrow = std::ranges::all_of(kNarrow, [&](const Asked& form) { return narrow.is_same(form); });
   if (!narrow.status().ok()) return narrow.status();
   return shown;

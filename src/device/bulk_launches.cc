@@ -13,16 +13,16 @@ namespace {
 using Form = KernelLaunches::ProductForm;
 
 // A limit of choices.def.
-constexpr bool fits(const ProductTile& tile) {
+constexpr bool fits_bulk(const ProductTile& tile) {
   return product_shared_bytes(tile, 64) <= kMaxClusterSharedBytes && tile.stages > 2;
 }
 static_assert(bulk_attention_bytes(64) <= kMaxClusterSharedBytes &&
               bulk_attention_bytes(128) <= kMaxClusterSharedBytes &&
               bulk_attention_bytes(64, true) <= kMaxClusterSharedBytes &&
               bulk_attention_bytes(128, true) <= kMaxClusterSharedBytes);
-static_assert(fits(bulk_rows(64)) && fits(bulk_rows(128)) && fits(bulk_rows(256)));
+static_assert(fits_bulk(bulk_rows(64)) && fits_bulk(bulk_rows(128)) && fits_bulk(bulk_rows(256)));
 static_assert(std::ranges::all_of(kNarrowColumns, [](std::int32_t columns) {
-  return fits(narrow_tile(columns, 32)) && fits(narrow_tile(columns, 64));
+  return fits_bulk(narrow_tile(columns, 32)) && fits_bulk(narrow_tile(columns, 64));
 }));
 
 constexpr std::int32_t behind(Form form, Form first) {

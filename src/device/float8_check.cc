@@ -11,7 +11,7 @@ namespace pagoda::device {
 namespace {
 
 // Tiles are there in part, and so is the last kFloat8Scale.
-constexpr std::int32_t kRows = 70, kColumns = 210, kDepth = 160;
+constexpr std::int32_t kCheckRows = 70, kCheckColumns = 210, kCheckDepth = 160;
 
 enum class Numbers { whole, of_every_size };
 
@@ -22,8 +22,8 @@ std::uint32_t drawn(std::uint64_t stream, std::size_t which) {
 // Whole: 448 once for each scale, so that it is one; else -2 to 2.
 std::vector<float> inputs(Numbers numbers) {
   std::vector<float> x;
-  for (std::int32_t row = 0; row < kRows; ++row)
-    for (std::int32_t i = 0; i < kDepth; ++i) {
+  for (std::int32_t row = 0; row < kCheckRows; ++row)
+    for (std::int32_t i = 0; i < kCheckDepth; ++i) {
       const std::uint32_t bits = drawn(1, x.size());
       if (numbers == Numbers::whole)
         x.push_back(i % kFloat8Scale == 0 ? 448.0f : static_cast<float>(bits % 5) - 2);
@@ -37,9 +37,9 @@ std::vector<float> inputs(Numbers numbers) {
 std::vector<std::byte> weights(Numbers numbers, bool blocks) {
   constexpr std::uint8_t kWhole[] = {0xC0, 0xB8, 0x00, 0x38, 0x40};  // e4m3
   std::vector<std::byte> all;
-  for (std::int32_t n = 0; n < kColumns; ++n) {
-    std::vector<std::byte> row(static_cast<std::size_t>(float8_row_bytes(kDepth, blocks)));
-    for (std::int32_t i = 0; i < kDepth; ++i) {
+  for (std::int32_t n = 0; n < kCheckColumns; ++n) {
+    std::vector<std::byte> row(static_cast<std::size_t>(float8_row_bytes(kCheckDepth, blocks)));
+    for (std::int32_t i = 0; i < kCheckDepth; ++i) {
       const std::uint32_t bits = drawn(2, all.size() + static_cast<std::size_t>(i));
       const auto code = static_cast<std::uint8_t>(bits >> 8);
       const std::uint8_t any = (code & 0x7F) == 0x7F ? 0 : code;
@@ -48,36 +48,36 @@ std::vector<std::byte> weights(Numbers numbers, bool blocks) {
                                  : i % kFloat8Scale == 0           ? 0
                                                                    : kWhole[bits % 5]);
     }
-    for (std::int32_t i = 0; i < (blocks ? (kDepth + kFloat8Scale - 1) / kFloat8Scale : 1); ++i) {
+    for (std::int32_t i = 0; i < (blocks ? (kCheckDepth + kFloat8Scale - 1) / kFloat8Scale : 1); ++i) {
       const float scale = 0.01f * static_cast<float>(1 + drawn(3, static_cast<std::size_t>(4 * n + i)) % 100);
-      std::memcpy(row.data() + kDepth + 4 * i, &scale, sizeof scale);
+      std::memcpy(row.data() + kCheckDepth + 4 * i, &scale, sizeof scale);
     }
     all.insert(all.end(), row.begin(), row.end());
   }
   return all;
 }
 
-class Check {
+class Float8Products {
  public:
-  Check(Device& device, StreamId stream) : memory_(device, stream), launches_(device, stream) {}
+  Float8Products(Device& device, StreamId stream) : memory_(device, stream), launches_(device, stream) {}
 
   bool is_right(Element element, Numbers numbers) {
     const bool blocks = element == Element::fp8_blocks;
     const float* const x = memory_.put(inputs(numbers));
     const std::byte* const weight = memory_.put(weights(numbers, blocks));
     auto* const codes = memory_.room<std::uint8_t>(
-        static_cast<std::size_t>(KernelLaunches::float8_input_bytes(element, kRows, kDepth)));
-    LinearArgs args = {.weight = weight, .rows = kRows, .n = kColumns, .k = kDepth};
+        static_cast<std::size_t>(KernelLaunches::float8_input_bytes(element, kCheckRows, kCheckDepth)));
+    LinearArgs args = {.weight = weight, .rows = kCheckRows, .n = kCheckColumns, .k = kCheckDepth};
     args.rounded = reinterpret_cast<std::uint16_t*>(codes);
     if (memory_.status().ok())
       memory_.keep(launches_.quantize_rows(
-          {.x = x, .out = codes, .rows = kRows, .width = kDepth, .blocks = blocks ? 1 : 0}));
+          {.x = x, .out = codes, .rows = kCheckRows, .width = kCheckDepth, .blocks = blocks ? 1 : 0}));
     std::vector<float> wanted;
     if (numbers == Numbers::whole) {
       LinearArgs by_warps = args;
       by_warps.x = x;
       by_warps.rounded = memory_.room<std::uint16_t>(
-          static_cast<std::size_t>(KernelLaunches::rounded_elements(kRows, kDepth)));
+          static_cast<std::size_t>(KernelLaunches::rounded_elements(kCheckRows, kCheckDepth)));
       wanted = product(by_warps, [&](const LinearArgs& of) {
         return launches_.linear_tiles(element, of, KernelLaunches::ProductForm::some);
       });
@@ -98,7 +98,7 @@ class Check {
   // Into memory that no other form has written: one that writes nothing is found out. Empty: an error.
   template <class Launch>
   std::vector<float> product(LinearArgs args, const Launch& launch) {
-    constexpr auto kSize = static_cast<std::size_t>(kRows) * kColumns;
+    constexpr auto kSize = static_cast<std::size_t>(kCheckRows) * kCheckColumns;
     args.y = memory_.room<float>(kSize);
     if (memory_.status().ok()) memory_.keep(launch(args));
     return memory_.get(args.y, kSize);
@@ -113,7 +113,7 @@ class Check {
 Result<bool> check_float8_products(Device& device, StreamId stream) {
   for (const Element element : {Element::fp8, Element::fp8_blocks})
     for (const Numbers numbers : {Numbers::whole, Numbers::of_every_size}) {
-      Check check(device, stream);
+      Float8Products check(device, stream);
       const bool right = check.is_right(element, numbers);
       if (!check.status().ok()) return check.status();
       if (!right) return false;

@@ -8,14 +8,14 @@
 namespace pagoda::device {
 namespace {
 
-using Form = KernelLaunches::Float8Form;
+using Float8Form = KernelLaunches::Float8Form;
 
 struct Shape {
   std::int32_t columns, rows;
 };
 constexpr Shape kShapes[KernelLaunches::kFloat8Forms] = {{32, 64},  {48, 64},   {64, 64},
                                                          {112, 64}, {128, 128}, {192, 128}};
-constexpr ProductTile tile_of(Form form, bool blocks) {
+constexpr ProductTile tile_of(Float8Form form, bool blocks) {
   const Shape& shape = kShapes[static_cast<std::size_t>(form)];
   return float8_tile(shape.columns, shape.rows, blocks);
 }
@@ -29,7 +29,7 @@ static_assert(std::ranges::all_of(kShapes, [](const Shape& shape) {
 }));
 
 // The lines of both matrices have to come into shared memory; where there are many, tensor cores count, too.
-std::int64_t time_of(Form form, std::int32_t rows, std::int32_t n) {
+std::int64_t float8_time_of(Float8Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = tile_of(form, false);
   const std::int64_t stage = tile.rows <= 64 ? tile.rows + tile.columns : (tile.columns <= 128 ? 200 : 270);
   return stage * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
@@ -49,10 +49,12 @@ LaunchShape rows_of(const QuantizeRowsArgs& args, std::uint32_t threads) {
 
 }  // namespace
 
-Form KernelLaunches::float8_form(std::int32_t rows, std::int32_t n) {
-  Form best = Form::by_192_128;
+Float8Form KernelLaunches::float8_form(std::int32_t rows, std::int32_t n) {
+  Float8Form best = Float8Form::by_192_128;
   for (std::size_t i = kFloat8Forms - 1; i-- > 0;)
-    if (const Form form = static_cast<Form>(i); time_of(form, rows, n) < time_of(best, rows, n)) best = form;
+    if (const Float8Form form = static_cast<Float8Form>(i);
+        float8_time_of(form, rows, n) < float8_time_of(best, rows, n))
+      best = form;
   return best;
 }
 
@@ -60,7 +62,7 @@ Status KernelLaunches::linear_float8(Element weight, const LinearArgs& args) {
   return linear_float8(weight, args, float8_form(args.rows, args.n));
 }
 
-Status KernelLaunches::linear_float8(Element weight, LinearArgs args, Form form) {
+Status KernelLaunches::linear_float8(Element weight, LinearArgs args, Float8Form form) {
   CHECK(device_.has_warpgroups() && is_float8(weight) && supports_product_tiles(weight, args.k));
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;

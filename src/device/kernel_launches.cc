@@ -8,13 +8,9 @@
 namespace pagoda::device {
 namespace {
 
-// A limit of choices.def.
-constexpr bool fits(std::uint32_t shared_bytes) { return shared_bytes <= kMaxSharedBytes; }
 static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
               fits(product_shared_bytes(kSeveralRows, 64)) && fits(product_shared_bytes(kSomeRows, 64)) &&
               fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)));
-
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
 // The kernel of a matrix's element: they follow each other in kernels.def as the elements do, without i8.
 KernelId for_weights(Element weight, KernelId of_f32) {
@@ -76,6 +72,7 @@ std::span<const KernelLaunches::Choice> KernelLaunches::choices() {
   static constexpr Choice kAll[] = {
 #define PAGODA_CHOICE(name, value) {#name, device::choices::name},
 #include "device/kernels/choices.def"
+#include "device/launch_sizes.h"
 #undef PAGODA_CHOICE
   };
   return kAll;

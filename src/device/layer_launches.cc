@@ -1,13 +1,13 @@
 #include "device/layer_launches.h"
 
 #include "device/kernels/launch_shapes.h"
+#include "device/launch_sizes.h"
 
 namespace pagoda::device {
 namespace {
 
 constexpr std::uint32_t kRowShared = kRowThreads / 32 * sizeof(float);  // a float a warp
 
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t blocks(std::int64_t count, std::int64_t each) { return u32((count + each - 1) / each); }
 
 // The kernel of a cache's element: they follow each other in kernels.def.

@@ -8,7 +8,7 @@
 namespace pagoda::device_runner {
 namespace {
 
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+std::size_t to_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 bool is_drawn(const OutputRow& row) { return row.prompt_row < 0; }
 
@@ -129,9 +129,9 @@ Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) 
     return swap_space_.data() + static_cast<std::int64_t>(copy.swap_block) * bytes;
   };
   for (const SwapCopy& copy : batch.swap_out)
-    PAGODA_RETURN_IF_ERROR(device_->copy_out(swap_stream_, here(copy), there(copy), as_size(bytes)));
+    PAGODA_RETURN_IF_ERROR(device_->copy_out(swap_stream_, here(copy), there(copy), to_size(bytes)));
   for (const SwapCopy& copy : batch.swap_in)
-    PAGODA_RETURN_IF_ERROR(device_->copy_in(swap_stream_, there(copy), here(copy), as_size(bytes)));
+    PAGODA_RETURN_IF_ERROR(device_->copy_in(swap_stream_, there(copy), here(copy), to_size(bytes)));
   PAGODA_RETURN_IF_ERROR(device_->record(swapped_, swap_stream_));
   PAGODA_RETURN_IF_ERROR(device_->wait(stream_, swapped_));
   PAGODA_RETURN_IF_ERROR(device_->synchronize(swap_stream_));
@@ -169,7 +169,7 @@ Status DeviceModelRunner::bring(const ScheduledBatch& batch, std::size_t slot) {
   bucket_ = graphs_->bucket_of(step_);
   if (bucket_) step_.pad_rows(bucket_->rows);
   arena_->hold();
-  const std::int32_t* const image = arena_->keep(step_.image(), as_size(step_.size_bytes()));
+  const std::int32_t* const image = arena_->keep(step_.image(), to_size(step_.size_bytes()));
   PAGODA_RETURN_IF_ERROR(arena_->take_status());
   ops_->begin_step(step_.image(), image, bucket_);
   if (keeps_nothing())
@@ -252,11 +252,11 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) 
   }
   if (steps_[slot].planned) return start_draws(slot);
   const std::span<const OutputRow> outputs = step_.output_rows();
-  const auto num_drawn = as_size(std::ranges::count_if(outputs, is_drawn));
+  const auto num_drawn = to_size(std::ranges::count_if(outputs, is_drawn));
   const std::int64_t at_once = drawn_rows_at_once();
   std::vector<DrawnRow> drawn;
   for (std::size_t first = 0, end = 0; first < num_drawn; first = end) {
-    end = std::min(num_drawn, first + as_size(at_once));
+    end = std::min(num_drawn, first + to_size(at_once));
     if (!bucket_)
       PAGODA_RETURN_IF_ERROR(
           logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
@@ -265,15 +265,15 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) 
     for (std::size_t i = first; i < end; ++i) {
       const OutputRow& row = outputs[i];
       drawn.push_back({.row = sample_row(batch, result, row),
-                       .id = batch.sequences[as_size(row.sequence)].id,
-                       .sequence = as_size(row.sequence),
+                       .id = batch.sequences[to_size(row.sequence)].id,
+                       .sequence = to_size(row.sequence),
                        .draft = row.draft});
     }
     PAGODA_RETURN_IF_ERROR(sampler_->draw(drawn));
   }
   std::vector<PromptRow> scored;
   for (std::size_t first = num_drawn, end = 0; first < outputs.size(); first = end) {
-    end = std::min(outputs.size(), first + as_size(DeviceSampler::prompt_rows_at_once(at_once)));
+    end = std::min(outputs.size(), first + to_size(DeviceSampler::prompt_rows_at_once(at_once)));
     PAGODA_RETURN_IF_ERROR(logits(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
     if (!samples()) continue;
     scored.clear();
@@ -281,8 +281,8 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) 
       const OutputRow& row = outputs[i];
       scored.push_back(
           {.token = row.prompt_token,
-           .num_top = batch.sequences[as_size(row.sequence)].prompt_logprobs,
-           .result = &result.sequences[as_size(row.sequence)].prompt_logprobs[as_size(row.prompt_row)]});
+           .num_top = batch.sequences[to_size(row.sequence)].prompt_logprobs,
+           .result = &result.sequences[to_size(row.sequence)].prompt_logprobs[to_size(row.prompt_row)]});
     }
     PAGODA_RETURN_IF_ERROR(sampler_->score(scored));
   }
@@ -301,8 +301,8 @@ Status DeviceModelRunner::plan_draws(const ScheduledBatch& batch, std::size_t sl
   step.rows.clear();
   for (const OutputRow& row : outputs)
     step.rows.push_back({.row = sample_row(batch, step.result, row),
-                         .id = batch.sequences[as_size(row.sequence)].id,
-                         .sequence = as_size(row.sequence),
+                         .id = batch.sequences[to_size(row.sequence)].id,
+                         .sequence = to_size(row.sequence),
                          .draft = row.draft});
   step.planned = sampler_->draws_at_once(step.rows);
   return step.planned && !step.rows.empty() ? sampler_->plan(step.rows) : ok_status();

@@ -24,7 +24,7 @@ constexpr auto kFirstNap = microseconds(50), kLongestNap = microseconds(1'000);
 constexpr auto kLongestGap =
     milliseconds(50);  // counted for one round of waiting at most: see shared_memory.h
 // Others wait longer than rank 0, which is to find out and to tell its clients.
-constexpr milliseconds kGraceForRankZero{3'000};
+constexpr milliseconds kMpiGraceForRankZero{3'000};
 constexpr int kFinalizeSeconds = 10;
 constexpr std::size_t kPiece = std::size_t{1} << 28;  // bytes of one operation; MPI counts in int
 
@@ -120,7 +120,7 @@ Status MpiCommunicator::check(int error) {
 // Waits for the operation that was started with this result.
 Status MpiCommunicator::finish(int error, RankTimeout timeout) {
   PAGODA_RETURN_IF_ERROR(check(error));
-  const auto limit = timeout + (rank_ == 0 ? milliseconds(0) : kGraceForRankZero);
+  const auto limit = timeout + (rank_ == 0 ? milliseconds(0) : kMpiGraceForRankZero);
   const auto start = steady_clock::now();
   auto last = start;
   steady_clock::duration waited{0};

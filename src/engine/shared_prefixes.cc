@@ -15,7 +15,7 @@ Status refuse(std::string_view param, std::string message) {
   return invalid_argument(std::move(message)).with_param(std::string(param));
 }
 
-const std::string& name_of(const SharedPrefixes::Prefix& prefix) { return prefix.info.name; }
+const std::string& name_of_prefix(const SharedPrefixes::Prefix& prefix) { return prefix.info.name; }
 
 }  // namespace
 
@@ -40,7 +40,8 @@ RequestState* SharedPrefixes::find_computing(const std::string& name) const {
 Status SharedPrefixes::check_name(const std::string& name) const {
   if (name.empty() || name.size() > kMaxNameBytes)
     return refuse("name", concat("A prefix needs a name of 1 to ", kMaxNameBytes, " bytes."));
-  if (std::ranges::find(prefixes_, name, name_of) != prefixes_.end() || find_computing(name) != nullptr) {
+  if (std::ranges::find(prefixes_, name, name_of_prefix) != prefixes_.end() ||
+      find_computing(name) != nullptr) {
     return already_exists(concat("There is already a prefix with the name \"", name, "\"."))
         .with_param("name")
         .with_reason("prefix_exists");
@@ -100,7 +101,7 @@ Status SharedPrefixes::drop(const std::string& name) {
     ends_.abort({.id = computing->group.request.id, .index = std::nullopt, .error = ok_status()});
     return ok_status();
   }
-  const auto it = std::ranges::find(prefixes_, name, name_of);
+  const auto it = std::ranges::find(prefixes_, name, name_of_prefix);
   if (it == prefixes_.end()) return not_found(concat("There is no prefix with the name \"", name, "\"."));
   parts_.kv->sharing().unpin_prefix(it->holder);
   std::lock_guard lock(mutex_);

@@ -152,7 +152,7 @@ Value filter_urlize(Render&, const Value&, const Arguments&) {
   fail(ErrorKind::limit, "the filter 'urlize' is not supported");
 }
 
-constexpr NamedFunction kFilters[] = {
+constexpr NamedFunction kMarkupFilters[] = {
     {"e", filter_escape},
     {"escape", filter_escape},
     {"forceescape", filter_force_escape},
@@ -166,6 +166,6 @@ constexpr NamedFunction kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFunction> markup_filters() { return kFilters; }
+std::span<const NamedFunction> markup_filters() { return kMarkupFilters; }
 
 }  // namespace pagoda::jinja

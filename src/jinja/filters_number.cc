@@ -17,8 +17,6 @@ Value filter_abs(Render&, const Value& value, const Arguments& arguments) {
   return value.as_integer() < 0 ? apply(UnaryOp::negate, value) : Value::integer(value.as_integer());
 }
 
-[[noreturn]] void integer_overflow() { fail(ErrorKind::overflow, "an integer is beyond 64 bits"); }
-
 Value truncated(double number) {
   if (std::isnan(number)) value_error("cannot convert float NaN to integer");
   if (std::isinf(number)) fail(ErrorKind::overflow, "cannot convert float infinity to integer");
@@ -114,7 +112,7 @@ Value filter_file_size(Render& render, const Value& value, const Arguments& argu
   return Value::string(number + " " + (binary ? kBinary : kDecimal)[index]);
 }
 
-constexpr NamedFunction kFilters[] = {
+constexpr NamedFunction kNumberFilters[] = {
     {"abs", filter_abs},     {"filesizeformat", filter_file_size},
     {"float", filter_float}, {"int", filter_int},
     {"round", filter_round},
@@ -122,6 +120,6 @@ constexpr NamedFunction kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFunction> number_filters() { return kFilters; }
+std::span<const NamedFunction> number_filters() { return kNumberFilters; }
 
 }  // namespace pagoda::jinja

@@ -137,7 +137,7 @@ Value filter_selection(Render&, const Value& value, const Arguments& arguments) 
   return {Kind::iterator, std::make_shared<Selection>(value, arguments, by_attribute, keep)};
 }
 
-constexpr NamedFunction kFilters[] = {
+constexpr NamedFunction kSelectFilters[] = {
     {"map", filter_map},
     {"reject", filter_selection<false, false>},
     {"rejectattr", filter_selection<true, false>},
@@ -147,6 +147,6 @@ constexpr NamedFunction kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFunction> select_filters() { return kFilters; }
+std::span<const NamedFunction> select_filters() { return kSelectFilters; }
 
 }  // namespace pagoda::jinja

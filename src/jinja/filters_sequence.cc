@@ -347,7 +347,7 @@ Value filter_random(Render&, const Value&, const Arguments&) {
   fail(ErrorKind::limit, "the filter 'random' is not supported: a prompt must not depend on chance");
 }
 
-constexpr NamedFunction kFilters[] = {
+constexpr NamedFunction kSequenceFilters[] = {
     {"attr", filter_attr},     {"batch", filter_batch},       {"count", filter_length},
     {"d", filter_default},     {"default", filter_default},   {"dictsort", filter_dict_sort},
     {"first", filter_first},   {"groupby", filter_group_by},  {"items", filter_items},
@@ -359,6 +359,6 @@ constexpr NamedFunction kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFunction> sequence_filters() { return kFilters; }
+std::span<const NamedFunction> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace pagoda::jinja

@@ -19,7 +19,7 @@ Value mapped(Render& render, const Value& value, const Arguments& arguments) {
 }
 
 // Upper case after white space, '-', '(', '{', '[' and '<'; the rest lower.
-Value title(Render& render, const String& text) {
+Value title_filter(Render& render, const String& text) {
   StringBuilder out;
   const auto splits = [](char32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
@@ -299,11 +299,11 @@ Value filter_to_json(Render& render, const Value& value, const Arguments& argume
   return dump_json(render, value, options);
 }
 
-constexpr NamedFunction kFilters[] = {
+constexpr NamedFunction kTextFilters[] = {
     {"capitalize", mapped<capitalize>}, {"center", filter_center},
     {"format", filter_format},          {"indent", filter_indent},
     {"lower", mapped<to_lower>},        {"replace", filter_replace},
-    {"string", filter_string},          {"title", mapped<title>},
+    {"string", filter_string},          {"title", mapped<title_filter>},
     {"tojson", filter_to_json},         {"trim", filter_trim},
     {"truncate", filter_truncate},      {"upper", mapped<to_upper>},
     {"wordcount", filter_word_count},   {"wordwrap", filter_word_wrap},
@@ -311,6 +311,6 @@ constexpr NamedFunction kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFunction> text_filters() { return kFilters; }
+std::span<const NamedFunction> text_filters() { return kTextFilters; }
 
 }  // namespace pagoda::jinja

@@ -11,7 +11,7 @@
 namespace pagoda::jinja {
 namespace {
 
-struct Spec {
+struct PrintfSpec {
   bool left = false, plus = false, space = false, zero = false, alternate = false;
   std::int64_t width = 0;
   std::int64_t precision = -1;
@@ -85,7 +85,7 @@ class PrintfFormatter {
       if (found == nullptr) fail(ErrorKind::lookup, "'" + key + "'");
       named = *found;
     }
-    Spec spec;
+    PrintfSpec spec;
     for (bool flags = true; flags;) {
       switch (peek(at)) {
         case '-':
@@ -128,7 +128,7 @@ class PrintfFormatter {
     return at;
   }
 
-  void convert(const Spec& spec, const Value& value) {
+  void convert(const PrintfSpec& spec, const Value& value) {
     switch (spec.type) {
       case 's':
       case 'r':
@@ -159,7 +159,7 @@ class PrintfFormatter {
     if (width > 0) out_.append(std::string(static_cast<std::size_t>(width), ' '));
   }
 
-  void text(const Spec& spec, const Value& value) {
+  void text(const PrintfSpec& spec, const Value& value) {
     StringBuilder piece;
     if (spec.type == 's') {
       append_string(render_, piece, value);
@@ -180,7 +180,7 @@ class PrintfFormatter {
     aligned(spec, whole.text());
   }
 
-  void aligned(const Spec& spec, const String& whole) {
+  void aligned(const PrintfSpec& spec, const String& whole) {
     const std::int64_t length =
         spec.precision < 0 ? whole.num_chars : std::min(whole.num_chars, spec.precision);
     if (!spec.left) pad(spec.width - length);
@@ -188,10 +188,10 @@ class PrintfFormatter {
     if (spec.left) pad(spec.width - length);
   }
 
-  void character(const Spec& spec, const Value& value) {
+  void character(const PrintfSpec& spec, const Value& value) {
     if (value.is_string()) {
       if (value.text().num_chars != 1) type_error("%c requires int or char");
-      Spec whole = spec;
+      PrintfSpec whole = spec;
       whole.precision = -1;
       return aligned(whole, value.text());
     }
@@ -202,13 +202,13 @@ class PrintfFormatter {
     }
     std::string bytes;
     append_utf8(bytes, static_cast<char32_t>(code));
-    Spec whole = spec;
+    PrintfSpec whole = spec;
     whole.precision = -1;
     aligned(whole, Value::string(bytes).text());
   }
 
   // `sign` and `prefix` stay in front of the padding zeros.
-  void numeric(const Spec& spec, const std::string& sign, const std::string& prefix,
+  void numeric(const PrintfSpec& spec, const std::string& sign, const std::string& prefix,
                const std::string& digits, bool zeros) {
     const auto length = static_cast<std::int64_t>(sign.size() + prefix.size() + digits.size());
     const std::int64_t missing = std::max<std::int64_t>(spec.width - length, 0);
@@ -220,11 +220,11 @@ class PrintfFormatter {
     if (spec.left) pad(missing);
   }
 
-  static std::string sign_of(const Spec& spec, bool negative) {
+  static std::string sign_of(const PrintfSpec& spec, bool negative) {
     return negative ? "-" : spec.plus ? "+" : spec.space ? " " : "";
   }
 
-  void integer(const Spec& spec, const Value& value) {
+  void integer(const PrintfSpec& spec, const Value& value) {
     const bool decimal = spec.type == 'd' || spec.type == 'i' || spec.type == 'u';
     std::int64_t number = 0;
     if (value.is_integral()) {
@@ -254,7 +254,7 @@ class PrintfFormatter {
     numeric(spec, sign_of(spec, negative), prefix, digits, spec.zero);
   }
 
-  void real(const Spec& spec, const Value& value) {
+  void real(const PrintfSpec& spec, const Value& value) {
     if (!value.is_number()) {
       if (value.is_undefined()) fail_undefined(value);
       type_error("must be real number, not " + std::string(type_name(value)));

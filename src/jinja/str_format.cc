@@ -10,7 +10,7 @@
 namespace pagoda::jinja {
 namespace {
 
-struct Spec {
+struct FormatSpec {
   std::string fill = " ";
   char align = '\0';
   char sign = '\0';
@@ -32,8 +32,8 @@ std::int64_t parse_count(std::string_view spec, std::size_t& at) {
   return value;
 }
 
-Spec parse_spec(std::string_view text, bool is_text) {
-  Spec spec;
+FormatSpec parse_spec(std::string_view text, bool is_text) {
+  FormatSpec spec;
   std::size_t at = 0;
   bool has_fill = false;
   if (!text.empty()) {
@@ -87,7 +87,8 @@ void repeat(StringBuilder& out, const std::string& fill, std::int64_t count) {
 }
 
 // Pads `prefix` (sign and base) and `body`; '=' pads between them.
-Value align(Render& render, const Spec& spec, char fallback, const std::string& prefix, const String& body) {
+Value align(Render& render, const FormatSpec& spec, char fallback, const std::string& prefix,
+            const String& body) {
   const char how = spec.align == '\0' ? fallback : spec.align;
   const std::int64_t missing =
       std::max<std::int64_t>(spec.width - body.num_chars - static_cast<std::int64_t>(prefix.size()), 0);
@@ -101,12 +102,12 @@ Value align(Render& render, const Spec& spec, char fallback, const std::string& 
   return out.take(render);
 }
 
-[[noreturn]] void unknown_code(const Spec& spec, const Value& value) {
+[[noreturn]] void unknown_code(const FormatSpec& spec, const Value& value) {
   value_error(std::string("Unknown format code '") + spec.type + "' for object of type '" +
               std::string(type_name(value)) + "'");
 }
 
-std::string sign_of(const Spec& spec, bool negative) {
+std::string sign_of(const FormatSpec& spec, bool negative) {
   return negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
 }
 
@@ -118,7 +119,7 @@ std::size_t digits_for(std::size_t width, std::size_t others, std::size_t size) 
   return room - (room - 1) / (size + 1);
 }
 
-Value number_text(Render& render, const Spec& spec, const std::string& prefix, std::string digits,
+Value number_text(Render& render, const FormatSpec& spec, const std::string& prefix, std::string digits,
                   std::size_t group_size) {
   if (spec.grouping != '\0') {
     const char* of_base = group_size == 4 ? "0123456789abcdefABCDEF" : "0123456789";  // not the e of 1e+22
@@ -135,7 +136,7 @@ Value number_text(Render& render, const Spec& spec, const std::string& prefix, s
   return align(render, spec, '>', prefix, body.text());
 }
 
-Value format_integer_field(Render& render, const Spec& spec, const Value& value) {
+Value format_integer_field(Render& render, const FormatSpec& spec, const Value& value) {
   const std::int64_t number = value.as_integer();
   const bool negative = number < 0;
   const auto magnitude =
@@ -199,7 +200,7 @@ std::string general_real(double value, std::int64_t given_precision, bool keep_z
   return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
-Value format_real_field(Render& render, const Spec& spec, const Value& value) {
+Value format_real_field(Render& render, const FormatSpec& spec, const Value& value) {
   const double number = value.as_real();
   const bool negative = std::signbit(number) && !std::isnan(number);
   const double magnitude = std::abs(number);
@@ -231,7 +232,7 @@ Value format_real_field(Render& render, const Spec& spec, const Value& value) {
   return number_text(render, spec, sign_of(spec, negative), std::move(digits), 3);
 }
 
-Value format_string_field(Render& render, const Spec& spec, const Value& value) {
+Value format_string_field(Render& render, const FormatSpec& spec, const Value& value) {
   if (spec.type != '\0' && spec.type != 's') unknown_code(spec, value);
   if (spec.sign != '\0') value_error("Sign not allowed in string format specifier");
   if (spec.alternate) value_error("Alternate form (#) not allowed in string format specifier");
@@ -386,7 +387,7 @@ class StringFormatter {
 }  // namespace
 
 Value format_field(Render& render, const Value& value, std::string_view text) {
-  const Spec spec = parse_spec(text, value.is_string());
+  const FormatSpec spec = parse_spec(text, value.is_string());
   render.check_size(static_cast<std::size_t>(spec.width));
   render.work(static_cast<std::size_t>(spec.width));
   if (value.is_string()) return format_string_field(render, spec, value);

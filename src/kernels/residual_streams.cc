@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
+bool streams_by_reference(const KernelContext& context) { return context.backend == Backend::reference; }
 
 // The root of the mean square of a row.
 double magnitude(const float* x, std::int64_t width, double least) {
@@ -45,7 +45,7 @@ void match_magnitude(const KernelContext& context, const StreamShape& shape, con
   if (on_device(context)) return device_ops::match_magnitude(*context.device, shape, from, like, sum, to);
   const std::int64_t width = shape.width;
   for_rows(context, shape.num_rows, 4 * width, [&](std::int64_t row) {
-    if (plain(context)) return reference::match_magnitude(shape, from, like, sum, to, row);
+    if (streams_by_reference(context)) return reference::match_magnitude(shape, from, like, sum, to, row);
     const float* const x = floats(from, row);
     float* const y = floats(to, row);
     const auto scale =
@@ -68,7 +68,8 @@ void predict_streams(const KernelContext& context, const StreamShape& shape, con
   CHECK(shape.streams <= kMaxResidualStreams);
   const std::int64_t streams = shape.streams, width = shape.width;
   for_rows(context, shape.num_rows, streams * streams * width, [&](std::int64_t row) {
-    if (plain(context)) return reference::predict_streams(shape, factors, modes, x, others, predicted, row);
+    if (streams_by_reference(context))
+      return reference::predict_streams(shape, factors, modes, x, others, predicted, row);
     std::array<float, kMaxResidualStreams * kMaxResidualStreams> mix = {};  // [to, from]
     for (std::int64_t i = 0; i < streams * streams; ++i)
       for (std::int64_t k = 0; k < streams; ++k)
@@ -96,7 +97,8 @@ void correct_streams(const KernelContext& context, const StreamShape& shape, con
     return device_ops::correct_streams(*context.device, shape, factors, modes, predicted, x, others);
   const std::int64_t streams = shape.streams, width = shape.width;
   for_rows(context, shape.num_rows, streams * width, [&](std::int64_t row) {
-    if (plain(context)) return reference::correct_streams(shape, factors, modes, predicted, x, others, row);
+    if (streams_by_reference(context))
+      return reference::correct_streams(shape, factors, modes, predicted, x, others, row);
     float* const own = floats(x, row);
     const float *const before = floats(predicted, row), *const mode = floats(modes, row);
     for (std::int64_t i = streams - 1; i >= 0; --i) {  // the one that all others read comes last

@@ -17,7 +17,7 @@ namespace {
 using device::RowOp;
 using device_ops::strided;
 
-bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
+bool by_reference(const KernelContext& context) { return context.backend == Backend::reference; }
 
 float gelu(float x) {
   const float inner = std::sqrt(2.0f / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);
@@ -128,7 +128,7 @@ void add_share(const KernelContext& context, RowShape shape, float factor, const
         *context.device, shape,
         {.op = RowOp::add_share, .y = strided(to), .a = strided(from), .b = strided(gate), .factor = factor});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
-    if (plain(context)) return reference::add_share(shape, factor, gate, from, to, row);
+    if (by_reference(context)) return reference::add_share(shape, factor, gate, from, to, row);
     const float share = gate ? factor * (1.0f / (1.0f + std::exp(-*floats(gate, row)))) : factor;
     const float* const x = floats(from, row);
     float* const y = floats(to, row);
@@ -164,7 +164,7 @@ void times_gates(const KernelContext& context, RowShape shape, GateFunction func
          .a = strided(gate),
          .each = static_cast<std::int32_t>(each)});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
-    if (plain(context)) return reference::times_gates(shape, function, num_gates, gate, x, row);
+    if (by_reference(context)) return reference::times_gates(shape, function, num_gates, gate, x, row);
     const float* const gates = floats(gate, row);
     float* const y = floats(x, row);
     for (std::int64_t i = 0; i < shape.width; ++i) {
@@ -202,7 +202,7 @@ void cap_rows(const KernelContext& context, RowShape shape, float cap, const Buf
     return device_ops::row_op(*context.device, shape, {.op = RowOp::cap, .y = strided(x), .factor = cap});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
-    if (plain(context)) return reference::cap(shape.width, cap, values);
+    if (by_reference(context)) return reference::cap(shape.width, cap, values);
     for (std::int64_t i = 0; i < shape.width; ++i) values[i] = cap * std::tanh(values[i] / cap);
   });
 }
@@ -218,7 +218,7 @@ void xielu(const KernelContext& context, RowShape shape, const XieluCurve& curve
                                .negative = curve.negative});
   for_rows(context, shape.num_rows, shape.width, [&](std::int64_t row) {
     float* const values = floats(x, row);
-    if (plain(context)) return reference::xielu(shape.width, curve, values);
+    if (by_reference(context)) return reference::xielu(shape.width, curve, values);
     for (std::int64_t i = 0; i < shape.width; ++i) {
       const float v = values[i];
       values[i] = v > 0 ? (curve.positive * v + curve.beta) * v
@@ -237,7 +237,7 @@ void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64
   }
   const std::int64_t width = how.widths[how.own];
   for_rows(context, num_rows, features, [&](std::int64_t row) {
-    if (plain(context)) return reference::sparse_gate(how, num_rows, gates, up, row);
+    if (by_reference(context)) return reference::sparse_gate(how, num_rows, gates, up, row);
     // Feature by feature in the model's order, however they are cut into parts.
     const auto sum_of = [&](const auto& term) {
       double sum = 0;
@@ -264,7 +264,8 @@ void recurrent_gates(const KernelContext& context, const RecurrentGates& gates, 
   if (on_device(context)) return device_ops::recurrent_gates(*context.device, gates, num_rows, weight, decay);
   constexpr std::int64_t kCost = 16;  // against an addition
   for_rows(context, num_rows, kCost * gates.num_heads, [&](std::int64_t row) {
-    if (plain(context)) return reference::recurrent_gates(gates, floats(weight, row), floats(decay, row));
+    if (by_reference(context))
+      return reference::recurrent_gates(gates, floats(weight, row), floats(decay, row));
     float *const weights = floats(weight, row), *const decays = floats(decay, row);
     for (std::int64_t head = 0; head < gates.num_heads; ++head) {
       if (gates.delta_rule) {

@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 using Tcp = asio::ip::tcp;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kAfterDone{1000};  // for an answer's end once [DONE] has come
 
@@ -119,7 +119,7 @@ class LoadRun {
         std::chrono::nanoseconds(start_ + static_cast<TimeNs>(std::min(arrival_s, 1e9) * 1e9)));
     if (due > std::chrono::steady_clock::now()) {
       asio::steady_timer timer(context_, due);
-      co_await timer.async_wait(kAwait);
+      co_await timer.async_wait(kAwaited);
     }
     while (options_.max_concurrency && running_ >= *options_.max_concurrency) co_await change();
   }
@@ -127,7 +127,7 @@ class LoadRun {
   // Until a request has ended.
   asio::awaitable<void> change() {
     changed_.expires_after(std::chrono::seconds(1));
-    co_await changed_.async_wait(kAwait);
+    co_await changed_.async_wait(kAwaited);
   }
 
   asio::awaitable<void> run_one(std::size_t index, WorkloadRequest request) {
@@ -174,7 +174,7 @@ class LoadRun {
   asio::awaitable<void> sweep() {
     while (!ended_) {
       sweep_timer_.expires_after(kSweepEvery);
-      co_await sweep_timer_.async_wait(kAwait);
+      co_await sweep_timer_.async_wait(kAwaited);
       const TimeNs now = SteadyClock().now();
       for (Running* const running : running_set_) check_time(*running, now);
       if (options_.progress) options_.progress(num_ended_, running_);

@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int32_t kTokensPerHash = 512;
+constexpr std::int32_t kTraceTokensPerHash = 512;
 
 Result<std::vector<std::uint64_t>> hash_ids(const json::object& record, std::string_view name,
                                             std::int32_t prompt_tokens) {
@@ -22,10 +22,11 @@ Result<std::vector<std::uint64_t>> hash_ids(const json::object& record, std::str
   if (value == nullptr || value->is_null()) return ids;
   if (!value->is_array()) return corrupt_data(concat(name, ": must be an array of whole numbers"));
   const json::array& array = value->get_array();
-  const std::size_t most = static_cast<std::size_t>((prompt_tokens + kTokensPerHash - 1) / kTokensPerHash);
+  const std::size_t most =
+      static_cast<std::size_t>((prompt_tokens + kTraceTokensPerHash - 1) / kTraceTokensPerHash);
   if (array.size() > most)
     return corrupt_data(concat(name, ": ", array.size(), " ids, but the prompt has ", most, " blocks of ",
-                               kTokensPerHash, " tokens"));
+                               kTraceTokensPerHash, " tokens"));
   ids.reserve(array.size());
   for (const json::value& id : array) {
     json::error_code error;

@@ -18,7 +18,7 @@ constexpr Unread kUnread[] = {
 };
 
 // Indexed by number. An empty name: of no type.
-constexpr auto kTypes = [] {
+constexpr auto kGgmlTypes = [] {
   std::array<GgmlType, 43> types{};
   for (const Unread& unread : kUnread) types[unread.number] = unread.type;
   for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
@@ -33,13 +33,13 @@ constexpr auto kTypes = [] {
 }  // namespace
 
 const GgmlType* find_ggml_type(std::uint32_t number) {
-  if (number >= kTypes.size() || kTypes[number].name.empty()) return nullptr;
-  return &kTypes[number];
+  if (number >= kGgmlTypes.size() || kGgmlTypes[number].name.empty()) return nullptr;
+  return &kGgmlTypes[number];
 }
 
 std::string supported_ggml_types() {
   std::string out;
-  for (const GgmlType& type : kTypes) {
+  for (const GgmlType& type : kGgmlTypes) {
     if (!type.dtype) continue;
     if (!out.empty()) out += ", ";
     out += type.name;

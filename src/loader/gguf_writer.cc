@@ -9,9 +9,10 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9;
+constexpr std::uint32_t kTypeUint32 = 4, kTypeInt32 = 5, kTypeFloat32 = 6, kTypeBool = 7, kTypeString = 8,
+                        kTypeArray = 9;
 // Bytes of a value by its type; 0: of no fixed size.
-constexpr std::array<std::uint64_t, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+constexpr std::array<std::uint64_t, 13> kFixedBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 template <class T>
 void put_number(std::string& out, T value) {
@@ -40,20 +41,20 @@ class Walker {
     return bytes_.substr(at_ - bytes, bytes);
   }
   void skip_value(std::uint32_t type) {
-    if (type == kString) {
+    if (type == kTypeString) {
       take(number<std::uint64_t>());
-    } else if (type == kArray) {
+    } else if (type == kTypeArray) {
       const auto element = number<std::uint32_t>();
       const auto count = number<std::uint64_t>();
-      CHECK(element < kValueBytes.size() && element != kArray);
-      if (element != kString) {
-        take(count * kValueBytes[element]);
+      CHECK(element < kFixedBytes.size() && element != kTypeArray);
+      if (element != kTypeString) {
+        take(count * kFixedBytes[element]);
         return;
       }
       for (std::uint64_t i = 0; i < count; ++i) take(number<std::uint64_t>());
     } else {
-      CHECK(type < kValueBytes.size());
-      take(kValueBytes[type]);
+      CHECK(type < kFixedBytes.size());
+      take(kFixedBytes[type]);
     }
   }
   std::size_t at() const { return at_; }
@@ -71,7 +72,7 @@ GgufEntry entry_of(std::string key, std::uint32_t type, T value) {
   return entry;
 }
 GgufEntry array_entry(std::string key, std::uint32_t type, std::size_t count) {
-  GgufEntry entry = entry_of(std::move(key), kArray, type);
+  GgufEntry entry = entry_of(std::move(key), kTypeArray, type);
   put_number(entry.encoded, std::uint64_t{count});
   return entry;
 }
@@ -102,32 +103,32 @@ std::vector<GgufEntry> metadata_entries(const GgufFile& file) {
 }
 
 GgufEntry integer_entry(std::string key, std::uint32_t value) {
-  return entry_of(std::move(key), kUint32, value);
+  return entry_of(std::move(key), kTypeUint32, value);
 }
-GgufEntry number_entry(std::string key, float value) { return entry_of(std::move(key), kFloat32, value); }
+GgufEntry number_entry(std::string key, float value) { return entry_of(std::move(key), kTypeFloat32, value); }
 GgufEntry flag_entry(std::string key, bool value) {
-  return entry_of(std::move(key), kBool, static_cast<std::uint8_t>(value));
+  return entry_of(std::move(key), kTypeBool, static_cast<std::uint8_t>(value));
 }
 
 GgufEntry text_entry(std::string key, std::string_view value) {
   GgufEntry entry{.key = std::move(key), .encoded = {}};
-  put_number(entry.encoded, kString);
+  put_number(entry.encoded, kTypeString);
   put_string(entry.encoded, value);
   return entry;
 }
 
 GgufEntry integers_entry(std::string key, std::span<const std::int32_t> values) {
-  GgufEntry entry = array_entry(std::move(key), kInt32, values.size());
+  GgufEntry entry = array_entry(std::move(key), kTypeInt32, values.size());
   for (const std::int32_t value : values) put_number(entry.encoded, value);
   return entry;
 }
 GgufEntry numbers_entry(std::string key, std::span<const float> values) {
-  GgufEntry entry = array_entry(std::move(key), kFloat32, values.size());
+  GgufEntry entry = array_entry(std::move(key), kTypeFloat32, values.size());
   for (const float value : values) put_number(entry.encoded, value);
   return entry;
 }
 GgufEntry texts_entry(std::string key, std::span<const std::string_view> values) {
-  GgufEntry entry = array_entry(std::move(key), kString, values.size());
+  GgufEntry entry = array_entry(std::move(key), kTypeString, values.size());
   for (const std::string_view value : values) put_string(entry.encoded, value);
   return entry;
 }

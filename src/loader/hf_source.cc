@@ -10,16 +10,13 @@
 #include "loader/file_source.h"
 #include "loader/json_object.h"
 #include "loader/json_overrides.h"
+#include "loader/model_files.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
 #include "loader/weight_types.h"
 
 namespace pagoda {
 namespace {
-
-std::string in_folder(const std::string& folder, std::string_view name) {
-  return (std::filesystem::path(folder) / name).string();
-}
 
 class HuggingFaceSource final : public FileSource {
  public:

@@ -214,6 +214,10 @@ bool plain_file_name(std::string_view name) {
          name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
 
+std::string in_folder(const std::string& folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
 Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   PAGODA_ASSIGN_OR_RETURN(FolderEntries entries, list_folder(folder));
   const std::string& shown = entries.shown;

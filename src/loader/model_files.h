@@ -24,6 +24,9 @@ Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hu
 // A folder's; not_found when it holds no weights. invalid_argument: several .gguf, pickles only.
 Result<ModelFiles> model_files_in_folder(const std::string& folder);
 
+// The path of a file of a folder.
+std::string in_folder(const std::string& folder, std::string_view name);
+
 // The files of a split GGUF model, of which `first` is NAME-00001-of-0000N.gguf, N being `count`; empty where
 // its name says something else.
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count);

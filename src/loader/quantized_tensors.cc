@@ -16,10 +16,10 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kTensorPage = 4096;
 constexpr std::int64_t kPageBytes = 4096;
 
-std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::size_t round_up(std::size_t bytes) { return (bytes + kTensorPage - 1) / kTensorPage * kTensorPage; }
 
 // A tensor that has the numbers of a quantised weight.
 struct Found {

@@ -16,14 +16,14 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
-constexpr std::size_t kMaxDimensions = 8;
+constexpr std::size_t kMaxShape = 8;
 
 struct Type {
   std::string_view name;
   std::int64_t bits;
   std::optional<DType> dtype;
 };
-constexpr std::array<Type, 22> kTypes = {{
+constexpr std::array<Type, 22> kSafetensorsTypes = {{
     {"F32", 32, DType::f32}, {"F16", 16, DType::f16}, {"BF16", 16, DType::bf16}, {"BOOL", 8, {}},
     {"U8", 8, {}},           {"I8", 8, {}},           {"U16", 16, {}},           {"I16", 16, {}},
     {"U32", 32, {}},         {"I32", 32, {}},         {"U64", 64, {}},           {"I64", 64, {}},
@@ -47,7 +47,7 @@ class HeaderHandler {
   using error_code = json::error_code;
   using string_view = json::string_view;
   static constexpr std::size_t max_object_size = std::size_t{1} << 24;
-  static constexpr std::size_t max_array_size = kMaxDimensions;
+  static constexpr std::size_t max_array_size = kMaxShape;
   static constexpr std::size_t max_key_size = 65535;
   static constexpr std::size_t max_string_size = std::size_t{1} << 24;
 
@@ -135,9 +135,10 @@ class HeaderHandler {
     }
     if (key_ != "dtype") return fail_tensor(concat("has a string as ", key_), ec);
     Entry& entry = entries.back();
-    const auto type =
-        std::find_if(kTypes.begin(), kTypes.end(), [&](const Type& each) { return each.name == text; });
-    if (type == kTypes.end()) return fail_tensor(concat("has an unknown dtype '", printable(text), "'"), ec);
+    const auto type = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
+                                   [&](const Type& each) { return each.name == text; });
+    if (type == kSafetensorsTypes.end())
+      return fail_tensor(concat("has an unknown dtype '", printable(text), "'"), ec);
     if (entry.has_dtype) return fail_tensor("has two dtypes", ec);
     entry.has_dtype = true;
     entry.tensor.type = type->name;

@@ -7,15 +7,12 @@
 #include "base/assign_or_return.h"
 #include "base/check.h"
 #include "base/strings.h"
+#include "loader/model_files.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-
-std::string in_folder(const std::string& folder, const std::string& name) {
-  return (std::filesystem::path(folder) / name).string();
-}
 
 }  // namespace
 

@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight", kBias = ".bias";
 
-constexpr WeightName kWhole[] = {&WeightNames::token_embedding, &WeightNames::position_embedding,
-                                 &WeightNames::type_embedding, &WeightNames::project_in,
-                                 &WeightNames::project_out};
+constexpr WeightName kWholeTensors[] = {&WeightNames::token_embedding, &WeightNames::position_embedding,
+                                        &WeightNames::type_embedding, &WeightNames::project_in,
+                                        &WeightNames::project_out};
 constexpr WeightName kWholeNorms[] = {&WeightNames::embedding_norm, &WeightNames::final_norm};
 constexpr WeightName kOfLayer[] = {&WeightNames::query,         &WeightNames::key,
                                    &WeightNames::value,         &WeightNames::fused_qkv,
@@ -158,7 +158,7 @@ class Conversion {
   }
 
   void add_all() {
-    for (const WeightName name : kWhole) add_module(from_.*name, to_.*name);
+    for (const WeightName name : kWholeTensors) add_module(from_.*name, to_.*name);
     for (const WeightName name : kWholeNorms) add_module(from_.*name, to_.*name);
     add_head();
     const RopeDivisors divisors = rope_divisors(info_.decoder);

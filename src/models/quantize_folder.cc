@@ -25,7 +25,7 @@ namespace {
 namespace json = boost::json;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeightSuffix = ".weight";
 
 constexpr FolderScheme kSchemes[] = {
     {"w8a8", RowScheme::int8, "int-quantized",
@@ -42,7 +42,7 @@ constexpr FolderScheme kSchemes[] = {
 };
 
 std::string module_name(std::string_view tensor) {
-  return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
+  return std::string(tensor.substr(0, tensor.size() - kWeightSuffix.size()));
 }
 
 std::string_view plain_type(DType dtype) {
@@ -226,12 +226,12 @@ Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& sc
         tensor.dtype == DType::f32 || tensor.dtype == DType::f16 || tensor.dtype == DType::bf16;
     if (is_quantized(tensor.dtype))
       return unimplemented(concat("tensor '", printable(name), "' is quantised already"));
-    const auto part = part_of(names, name.ends_with(kWeight) ? module_name(name) : name);
+    const auto part = part_of(names, name.ends_with(kWeightSuffix) ? module_name(name) : name);
     const bool wanted = part && is_sublayer_part(part->part);
     if (wanted && tensor.shape.size() > 2)
       return unimplemented(
           concat("experts stacked in one tensor ('", printable(name), "') cannot be quantised"));
-    if (!plain || !name.ends_with(kWeight) || tensor.shape.size() != 2) continue;
+    if (!plain || !name.ends_with(kWeightSuffix) || tensor.shape.size() != 2) continue;
     if (wanted && can_store(scheme.rows, tensor))
       plan.quantised.push_back(name);
     else

@@ -17,7 +17,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::string_view kHead = "output.weight", kEmbedding = "token_embd.weight";
-constexpr std::string_view kWeight = ".weight", kScale = ".scale";
+constexpr std::string_view kOfWeight = ".weight", kScale = ".scale";
 
 // llama.cpp's numbers of file types (general.file_type).
 constexpr std::pair<DType, std::uint32_t> kFileTypes[] = {
@@ -33,12 +33,12 @@ bool stays(const GgufModel& model, const GgufRows& tensor) {
       {"_norm.weight", "ffn_gate_inp", "position_embd.weight", "token_types.weight", "ssm_conv1d",
        "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "attn_rel_b.weight", "time_mix_"});
   const auto axes = std::ranges::count_if(tensor.shape, [](std::int64_t extent) { return extent > 1; });
-  if (!tensor.name.ends_with(kWeight) || axes < 2) return true;
+  if (!tensor.name.ends_with(kOfWeight) || axes < 2) return true;
   if (std::ranges::any_of(kSmall,
                           [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; }))
     return true;
   // Its values are times a tensor that only NVFP4 weights have.
-  const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size());
+  const std::string stem = tensor.name.substr(0, tensor.name.size() - kOfWeight.size());
   return tensor.kept == DType::nvfp4 && has_tensor(model, concat(stem, kScale));
 }
 

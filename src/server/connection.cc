@@ -30,10 +30,6 @@ constexpr std::size_t kMaxTraceparent = 512;
 constexpr int kHungUp = 499;  // the status of a request whose client has gone
 constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
-std::chrono::steady_clock::time_point after(milliseconds duration) {
-  return std::chrono::steady_clock::now() + duration;
-}
-
 }  // namespace
 
 asio::awaitable<void> StrandEvent::wait() {

@@ -72,6 +72,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   template <class T>
   using Awaitable = boost::asio::awaitable<T>;
   using SteadyTime = std::chrono::steady_clock::time_point;
+  static SteadyTime after(std::chrono::milliseconds duration) {
+    return std::chrono::steady_clock::now() + duration;
+  }
   enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
 
   Awaitable<void> run();

@@ -18,8 +18,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kOneWrite = std::size_t{16} << 10;    // a body up to this goes out with its head
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // accounted for building a whole answer
+constexpr std::size_t kOneWrite = std::size_t{16} << 10;          // a body up to this goes out with its head
+constexpr std::size_t kAnswerPieceBytes = std::size_t{64} << 10;  // accounted for building a whole answer
 
 std::string_view content_type_of(AnswerForm form) {
   switch (form) {
@@ -188,7 +188,7 @@ asio::awaitable<Connection::Next> Connection::answer_when_ready(const Route& rou
   if (gone()) co_return Next::gone;
   auto response = std::make_shared<HttpResponse>();
   std::function<void()> build = [response, ready, server] { *response = ready->answer(*server); };
-  if (Status done = co_await run_job(Cost::text, kPieceBytes, std::move(build)); !done.ok())
+  if (Status done = co_await run_job(Cost::text, kAnswerPieceBytes, std::move(build)); !done.ok())
     co_return co_await send(error_response(done, route.protocol));
   if (gone()) co_return Next::gone;
   co_return co_await send(std::move(*response));

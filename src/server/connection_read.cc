@@ -15,13 +15,9 @@ namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::size_t kIdleReadSize = 1024;  // kept ready by an idle connection
-constexpr std::size_t kReadSize = std::size_t{32} << 10;
+constexpr std::size_t kBodyReadSize = std::size_t{32} << 10;
 // A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
-
-std::chrono::steady_clock::time_point after(std::chrono::milliseconds duration) {
-  return std::chrono::steady_clock::now() + duration;
-}
 
 HttpError no_room() { return HttpError{503, "Too many request bodies are being read; please try again."}; }
 
@@ -65,7 +61,7 @@ asio::awaitable<void> Connection::read_head(HttpRequest& request, std::optional<
       request.head_bytes = scan.end;
       co_return on(ConnectionEvent::head_complete);
     }
-    if (co_await read_some(deadline, kReadSize) == 0) {
+    if (co_await read_some(deadline, kBodyReadSize) == 0) {
       if (!timed_out_) co_return on(ConnectionEvent::peer_left);
       error = HttpError{408, "The request head did not arrive in time."};
       break;
@@ -118,7 +114,7 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
     if (used > 0 && !buffer_.empty() && !error) continue;
     if (buffer_.size() > kMaxChunkOverhead)
       co_return HttpError{400, "The chunked request body is malformed."};
-    const std::size_t received = co_await read_some(std::min(allowed_until, latest), kReadSize);
+    const std::size_t received = co_await read_some(std::min(allowed_until, latest), kBodyReadSize);
     if (received == 0) {
       if (timed_out_) co_return HttpError{408, "The request body did not arrive in time."};
       on(ConnectionEvent::peer_left);

@@ -145,24 +145,24 @@ HttpResponse tokenizer_info(const ApiCall&, ServerContext& server) {
   return response;
 }
 
-constexpr RouteFacts admin(std::string_view method, std::string_view path) {
+constexpr RouteFacts admin_route(std::string_view method, std::string_view path) {
   return {.method = method,
           .path = path,
           .role = Role::admin,
           .body = method == "POST" ? BodyForm::any : BodyForm::none};
 }
 
-constexpr Route kRoutes[] = {
-    {admin("POST", "/reset_prefix_cache"), reset_prefix_cache},
-    {admin("POST", "/sleep"), sleep},
-    {admin("POST", "/wake_up"), wake_up},
-    {admin("DELETE", "/admin/sessions/{id}"), erase_session},
-    {admin("GET", "/is_sleeping"), is_sleeping},
-    {admin("GET", "/tokenizer_info"), tokenizer_info},
+constexpr Route kControlRoutes[] = {
+    {admin_route("POST", "/reset_prefix_cache"), reset_prefix_cache},
+    {admin_route("POST", "/sleep"), sleep},
+    {admin_route("POST", "/wake_up"), wake_up},
+    {admin_route("DELETE", "/admin_route/sessions/{id}"), erase_session},
+    {admin_route("GET", "/is_sleeping"), is_sleeping},
+    {admin_route("GET", "/tokenizer_info"), tokenizer_info},
 };
 
 }  // namespace
 
-std::span<const Route> control_routes() { return kRoutes; }
+std::span<const Route> control_routes() { return kControlRoutes; }
 
 }  // namespace pagoda

@@ -161,7 +161,7 @@ HttpResponse slot_action(const ApiCall&, ServerContext&) {
       "also on disk (--kv-disk); DELETE /admin/sessions/ID erases those of a session."));
 }
 
-constexpr Route kRoutes[] = {
+constexpr Route kInfoRoutes[] = {
     {{.method = "GET", .path = "/get_server_info"}, server_info},
     {{.method = "GET", .path = "/server_info"}, server_info},
     {{.method = "GET", .path = "/get_model_info"}, model_info},
@@ -174,6 +174,6 @@ constexpr Route kRoutes[] = {
 
 }  // namespace
 
-std::span<const Route> info_routes() { return kRoutes; }
+std::span<const Route> info_routes() { return kInfoRoutes; }
 
 }  // namespace pagoda

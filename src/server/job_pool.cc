@@ -7,10 +7,10 @@
 
 namespace pagoda {
 namespace {
-constexpr double kJobCost = 4096;                     // any job, in bytes
-constexpr double kBytesPerSecond = 8 << 20;           // a text through JSON, template and tokenizer
-constexpr std::size_t kSpare = 2;                     // times max_jobs, for owners with few
-constexpr std::chrono::milliseconds kLookOften{100};  // a clock that is passed in may jump
+constexpr double kJobCost = 4096;                         // any job, in bytes
+constexpr double kBytesPerSecond = 8 << 20;               // a text through JSON, template and tokenizer
+constexpr std::size_t kSpare = 2;                         // times max_jobs, for owners with few
+constexpr std::chrono::milliseconds kPoolLookOften{100};  // a clock that is passed in may jump
 
 double bytes_of(TimeNs duration) { return to_seconds(duration) * kBytesPerSecond; }
 
@@ -122,8 +122,8 @@ void JobPool::answer_late() {
     if (due == 0)
       due_.wait(lock);
     else
-      due_.wait_for(lock,
-                    std::min(std::chrono::nanoseconds(due - now + 1), std::chrono::nanoseconds(kLookOften)));
+      due_.wait_for(
+          lock, std::min(std::chrono::nanoseconds(due - now + 1), std::chrono::nanoseconds(kPoolLookOften)));
   }
 }
 

@@ -80,19 +80,19 @@ Result<std::shared_ptr<EngineWait>> add_prefix(const ApiCall& call, ServerContex
   return std::shared_ptr<EngineWait>(wait);
 }
 
-constexpr RouteFacts admin(std::string_view method, std::string_view path) {
+constexpr RouteFacts prefix_route(std::string_view method, std::string_view path) {
   return {.method = method, .path = path, .role = Role::admin};
 }
 
 constexpr Route kPrefixRoutes[] = {
-    {admin("GET", "/admin/prefixes"), list_prefixes},
+    {prefix_route("GET", "/prefix_route/prefixes"), list_prefixes},
     {{.method = "POST",
-      .path = "/admin/prefixes",
+      .path = "/prefix_route/prefixes",
       .role = Role::admin,
       .cost = Cost::text,
       .body = BodyForm::json},
      add_prefix},
-    {admin("DELETE", "/admin/prefixes/{name}"), drop_prefix},
+    {prefix_route("DELETE", "/prefix_route/prefixes/{name}"), drop_prefix},
 };
 
 }  // namespace

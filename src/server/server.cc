@@ -33,7 +33,7 @@ namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 using std::chrono::milliseconds;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
 constexpr milliseconds kEngineCheck{1000};
 constexpr milliseconds kKeyCheck{1000};
@@ -209,11 +209,11 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
     // One I/O thread is a strand by itself.
     asio::any_io_executor strand = io.get_executor();
     if (server.config.io_threads > 1) strand = asio::make_strand(io);
-    auto [error, socket] = co_await acceptor.async_accept(strand, kAwait);
+    auto [error, socket] = co_await acceptor.async_accept(strand, kAwaited);
     if (error == asio::error::operation_aborted) break;
     if (error) {  // out of file descriptors, or the client left already: others must not suffer
       pause.expires_after(milliseconds(50));
-      co_await pause.async_wait(kAwait);
+      co_await pause.async_wait(kAwaited);
       continue;
     }
     const std::size_t count = server.num_connections.load();
@@ -249,7 +249,7 @@ asio::awaitable<void> Server::Impl::drain() {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     while (server.num_active.load() > 0 && std::chrono::steady_clock::now() < deadline) {
       timer.expires_after(milliseconds(10));
-      co_await timer.async_wait(kAwait);
+      co_await timer.async_wait(kAwaited);
     }
   };
   // New connections get 503 meanwhile, for /health too, so that a load balancer removes the server.
@@ -273,7 +273,7 @@ void Server::Impl::begin_drain() {
 
 asio::awaitable<void> Server::Impl::heed_signals() {
   for (;;) {
-    const auto [error, number] = co_await signals.async_wait(kAwait);
+    const auto [error, number] = co_await signals.async_wait(kAwaited);
     if (error) co_return;
     if (number == SIGHUP) {
       log_info("server", "SIGHUP: reloading");
@@ -329,7 +329,7 @@ void Server::Impl::keys_reloaded(const std::vector<std::string>& gone) {
 asio::awaitable<void> Server::Impl::watch_key_file() {
   while (!server.draining.load()) {
     key_check.expires_after(kKeyCheck);
-    co_await key_check.async_wait(kAwait);  // cut short by SIGHUP
+    co_await key_check.async_wait(kAwaited);  // cut short by SIGHUP
     if (!reloading && (server.keys.file_has_changed() || reload_wanted)) reload_keys();
   }
 }
@@ -339,12 +339,12 @@ asio::awaitable<void> Server::Impl::watch_engine() {
   asio::steady_timer timer(control);
   while (server.engine.healthy()) {
     timer.expires_after(kEngineCheck);
-    co_await timer.async_wait(kAwait);
+    co_await timer.async_wait(kAwaited);
   }
   log_error("server", "the engine has stopped");
   for_each_connection([](Connection& connection) { connection.wake(); });
   timer.expires_after(server.config.dead_engine_grace);
-  co_await timer.async_wait(kAwait);
+  co_await timer.async_wait(kAwaited);
   ended = unavailable("the engine has stopped; see the log above");
   begin_drain();
 }

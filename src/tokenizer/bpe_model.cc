@@ -7,13 +7,12 @@
 #include "base/utf8.h"
 #include "tokenizer/bpe_merge.h"
 #include "tokenizer/byte_level.h"
+#include "tokenizer/pieces.h"
 #include "tokenizer/token_model.h"
 #include "tokenizer/word_cache.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 class Bpe final : public TokenModel {
  public:

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "tokenizer/byte_trie.h"
 #include "tokenizer/normalizer.h"
+#include "tokenizer/pieces.h"
 
 namespace pagoda {
 
@@ -87,8 +88,6 @@ std::optional<std::string> decode_base64(std::string_view text) {
 }
 
 namespace {
-
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 class Precompiled final : public Normalizer {
  public:

@@ -8,14 +8,11 @@
 #include "tokenizer/decode_steps.h"
 #include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/gguf_unigram.h"
+#include "tokenizer/pieces.h"
 #include "tokenizer/pipeline_tokenizer.h"
 
 namespace pagoda {
 namespace {
-
-enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
-
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 // Files that call their tokenizer "gpt2" although it has SentencePiece's pieces, as Gemma 4's.
 bool holds_pieces(std::string_view pre) {

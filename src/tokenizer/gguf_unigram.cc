@@ -2,12 +2,9 @@
 
 #include "base/assign_or_return.h"
 #include "tokenizer/decode_steps.h"
+#include "tokenizer/pieces.h"
 
 namespace pagoda {
-namespace {
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
-enum PieceType { kNormal = 1, kUserDefined = 4 };  // values of GgufVocabulary::types
-}  // namespace
 
 void add_encoder_pair(const GgufVocabulary& source, TokenizerParts& parts) {
   if (!parts.vocabulary->contains(source.bos) || !parts.vocabulary->contains(source.eos)) return;

@@ -12,9 +12,9 @@ namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-constexpr int kMaxDepth = 8;
+constexpr int kMaxComponentDepth = 8;
 
-Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
+Status wrong_component(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
 
 const json::value* member(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
@@ -23,9 +23,9 @@ const json::value* member(const json::object& object, std::string_view key) {
 
 Result<const json::object*> component(const json::value& value, std::string_view kind, std::string& type) {
   const json::object* object = value.if_object();
-  if (!object) return wrong(concat("a ", kind, " is not an object"));
+  if (!object) return wrong_component(concat("a ", kind, " is not an object"));
   const json::value* name = member(*object, "type");
-  if (!name || !name->is_string()) return wrong(concat("a ", kind, " has no type"));
+  if (!name || !name->is_string()) return wrong_component(concat("a ", kind, " has no type"));
   type.assign(name->get_string().data(), name->get_string().size());
   return object;
 }
@@ -34,7 +34,7 @@ Result<const json::object*> component(const json::value& value, std::string_view
 template <class OnElement>
 Status each(const json::object& object, std::string_view list, const OnElement& on_element) {
   const json::value* value = member(object, list);
-  if (!value || !value->is_array()) return wrong(concat("a Sequence has no '", list, "'"));
+  if (!value || !value->is_array()) return wrong_component(concat("a Sequence has no '", list, "'"));
   for (const json::value& element : value->get_array()) PAGODA_RETURN_IF_ERROR(on_element(element));
   return ok_status();
 }
@@ -53,7 +53,7 @@ Result<Pattern> pattern_member(const json::object& object) {
       if (text && text->is_string()) return Pattern{std::string(text->get_string()), is_regex};
     }
   }
-  return wrong("a pattern is neither String nor Regex");
+  return wrong_component("a pattern is neither String nor Regex");
 }
 
 Result<std::size_t> size_member(const json::object& object, std::string_view key, std::size_t absent) {
@@ -61,7 +61,7 @@ Result<std::size_t> size_member(const json::object& object, std::string_view key
   if (!value) return absent;
   boost::system::error_code error;
   const auto number = value->to_number<std::uint32_t>(error);
-  if (error) return wrong(concat("'", key, "' is not a small number"));
+  if (error) return wrong_component(concat("'", key, "' is not a small number"));
   return static_cast<std::size_t>(number);
 }
 
@@ -69,7 +69,7 @@ Result<std::size_t> size_member(const json::object& object, std::string_view key
 Result<std::string> char_member(const json::object& object, std::string_view key, std::string_view absent) {
   PAGODA_ASSIGN_OR_RETURN(auto text, string_member(object, key, absent));
   if (text.empty() || utf8_length(text[0]) != text.size())
-    return wrong(concat("'", key, "' is not one character"));
+    return wrong_component(concat("'", key, "' is not one character"));
   return text;
 }
 
@@ -80,21 +80,21 @@ Result<SplitBehavior> behavior_member(const json::object& object, std::string_vi
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  return wrong(concat("split behavior '", name, "' is unknown"));
+  return wrong_component(concat("split behavior '", name, "' is unknown"));
 }
 
 Result<PrependScheme> prepend_scheme(const json::object& object) {
   PAGODA_ASSIGN_OR_RETURN(auto prefix, bool_member(object, "add_prefix_space", true));
   PAGODA_ASSIGN_OR_RETURN(auto name, string_member(object, "prepend_scheme", prefix ? "always" : "never"));
-  if (!prefix && name != "never") return wrong("add_prefix_space does not match prepend_scheme");
+  if (!prefix && name != "never") return wrong_component("add_prefix_space does not match prepend_scheme");
   if (name == "first") return PrependScheme::first;
   if (name == "never") return PrependScheme::never;
   if (name == "always") return PrependScheme::always;
-  return wrong(concat("prepend_scheme '", name, "' is unknown"));
+  return wrong_component(concat("prepend_scheme '", name, "' is unknown"));
 }
 
 Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& out) {
-  if (depth > kMaxDepth) return wrong("its normalizers are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_component("its normalizers are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "normalizer", type));
   const json::object& object = *found;
@@ -140,7 +140,7 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
   } else if (type == "Precompiled") {
     PAGODA_ASSIGN_OR_RETURN(auto encoded, string_member(object, "precompiled_charsmap", ""));
     const auto bytes = decode_base64(encoded);
-    if (!bytes) return wrong("precompiled_charsmap is not base64");
+    if (!bytes) return wrong_component("precompiled_charsmap is not base64");
     PAGODA_ASSIGN_OR_RETURN(auto normalizer, make_precompiled_normalizer(*bytes));
     out = std::move(normalizer);
   } else if (type == "BertNormalizer") {
@@ -166,7 +166,7 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
 // `last`: nothing comes behind this component but the model.
 Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, bool& bytes_to_model,
                              bool& needs_origins, PreTokenizerPtr& out) {
-  if (depth > kMaxDepth) return wrong("its pre-tokenizers are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_component("its pre-tokenizers are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "pre-tokenizer", type));
   const json::object& object = *found;
@@ -224,7 +224,7 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
     out = make_char_delimiter_split(std::move(delimiter));
   } else if (type == "FixedLength") {
     PAGODA_ASSIGN_OR_RETURN(auto length, size_member(object, "length", 5));
-    if (length == 0) return wrong("FixedLength has length 0");
+    if (length == 0) return wrong_component("FixedLength has length 0");
     out = make_fixed_length(length);
   } else {
     return unimplemented(
@@ -240,7 +240,7 @@ Result<TokenId> token_id(const json::value& value) {
   boost::system::error_code error;
   const auto id = value.to_number<std::int32_t>(error);
   if (error || id < 0 || id > Vocabulary::kMaxId)
-    return wrong("a token id of the post-processor is out of bounds");
+    return wrong_component("a token id of the post-processor is out of bounds");
   return id;
 }
 
@@ -258,7 +258,8 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
     const json::value* text = entry ? member(*entry, "Sequence") : nullptr;
     const json::value* special = entry ? member(*entry, "SpecialToken") : nullptr;
     const json::value* inner = text ? text : special;
-    if (!inner || !inner->is_object()) return wrong("a template piece is neither Sequence nor SpecialToken");
+    if (!inner || !inner->is_object())
+      return wrong_component("a template piece is neither Sequence nor SpecialToken");
     TemplatePiece& piece = pieces.emplace_back();
     piece.is_text = text != nullptr;
     const json::value* type = member(inner->get_object(), "type_id");
@@ -267,7 +268,8 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
     PAGODA_ASSIGN_OR_RETURN(auto name, string_member(inner->get_object(), "id", ""));
     const json::value* token = member(tokens, name);
     const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
-    if (!ids || !ids->is_array()) return wrong(concat("the template's token '", name, "' has no ids"));
+    if (!ids || !ids->is_array())
+      return wrong_component(concat("the template's token '", name, "' has no ids"));
     for (const json::value& element : ids->get_array()) {
       PAGODA_ASSIGN_OR_RETURN(auto id, token_id(element));
       piece.ids.push_back(id);
@@ -293,7 +295,7 @@ std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece
 }
 
 Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
-  if (depth > kMaxDepth) return wrong("its post-processors are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_component("its post-processors are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "post-processor", type));
   const json::object& object = *found;
@@ -307,7 +309,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     for (const bool is_cls : {true, false}) {
       const json::value* pair = member(object, is_cls ? "cls" : "sep");
       if (!pair || !pair->is_array() || pair->get_array().size() != 2)
-        return wrong("cls or sep is no [token, id]");
+        return wrong_component("cls or sep is no [token, id]");
       PAGODA_ASSIGN_OR_RETURN(auto id, token_id(pair->get_array()[1]));
       (is_cls ? wrap.before : wrap.after).push_back(id);
     }
@@ -324,7 +326,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     const json::value *single = member(object, "single"), *pair = member(object, "pair");
     const json::value* tokens = member(object, "special_tokens");
     const json::object special = tokens && tokens->is_object() ? tokens->get_object() : json::object();
-    if (!single || !single->is_array()) return wrong("TemplateProcessing has no 'single' list");
+    if (!single || !single->is_array()) return wrong_component("TemplateProcessing has no 'single' list");
     PAGODA_ASSIGN_OR_RETURN(auto pieces, read_template(single->get_array(), special));
     PostProcessor::Wrap wrap;
     bool seen_text = false;
@@ -350,7 +352,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
 
 Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeStepMakerPtr>& out,
                        TokenizerParts::Bytes& bytes) {
-  if (depth > kMaxDepth) return wrong("its decoders are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_component("its decoders are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "decoder", type));
   const json::object& object = *found;
@@ -410,14 +412,14 @@ Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeSt
 Result<bool> bool_member(const json::object& object, std::string_view key, bool absent) {
   const json::value* value = member(object, key);
   if (!value) return absent;
-  if (!value->is_bool()) return wrong(concat("'", key, "' is not true or false"));
+  if (!value->is_bool()) return wrong_component(concat("'", key, "' is not true or false"));
   return value->get_bool();
 }
 
 Result<std::string> string_member(const json::object& object, std::string_view key, std::string_view absent) {
   const json::value* value = member(object, key);
   if (!value) return std::string(absent);
-  if (!value->is_string()) return wrong(concat("'", key, "' is not a string"));
+  if (!value->is_string()) return wrong_component(concat("'", key, "' is not a string"));
   return std::string(value->get_string());
 }
 

@@ -147,9 +147,9 @@ class Prepend final : public Normalizer {
   std::string prefix_;
 };
 
-class Sequence final : public Normalizer {
+class NormalizerSequence final : public Normalizer {
  public:
-  explicit Sequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
+  explicit NormalizerSequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
   Status apply(NormalizedText& text) const override {
     for (const NormalizerPtr& step : steps_) {
       PAGODA_RETURN_IF_ERROR(step->apply(text));
@@ -262,7 +262,7 @@ NormalizerPtr make_bert_normalizer(BertNormalizerOptions options) {
 }
 
 NormalizerPtr make_sequence_normalizer(std::vector<NormalizerPtr> steps) {
-  return std::make_unique<Sequence>(std::move(steps));
+  return std::make_unique<NormalizerSequence>(std::move(steps));
 }
 
 }  // namespace pagoda

@@ -226,21 +226,21 @@ class AddPrefixSpace final : public PreTokenizer {
   }
 };
 
-class Sequence final : public PreTokenizer {
+class PreTokenizerSequence final : public PreTokenizer {
  public:
-  explicit Sequence(std::vector<PreTokenizerPtr> steps) : steps_(std::move(steps)) {}
+  explicit PreTokenizerSequence(std::vector<PreTokenizerPtr> steps) : steps_(std::move(steps)) {}
   bool split(const Piece& input, PieceSink& out) const override { return run(0, input, out); }
 
  private:
   class Next final : public PieceSink {
    public:
-    Next(const Sequence& sequence, std::size_t step, PieceSink& out)
+    Next(const PreTokenizerSequence& sequence, std::size_t step, PieceSink& out)
         : sequence_(sequence), step_(step), out_(out) {}
     void piece(const Piece& piece) override { ok &= sequence_.run(step_, piece, out_); }
     bool ok = true;
 
    private:
-    const Sequence& sequence_;
+    const PreTokenizerSequence& sequence_;
     std::size_t step_;
     PieceSink& out_;
   };
@@ -306,7 +306,7 @@ PreTokenizerPtr make_char_delimiter_split(std::string delimiter) {
 PreTokenizerPtr make_fixed_length(std::size_t length) { return std::make_unique<FixedLength>(length); }
 
 PreTokenizerPtr make_sequence_pre_tokenizer(std::vector<PreTokenizerPtr> steps) {
-  return std::make_unique<Sequence>(std::move(steps));
+  return std::make_unique<PreTokenizerSequence>(std::move(steps));
 }
 
 }  // namespace pagoda

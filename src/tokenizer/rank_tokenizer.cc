@@ -73,7 +73,7 @@ std::unique_ptr<Tokenizer> finish(TokenizerParts parts) {
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
-Status wrong(std::string_view what) { return corrupt_data(concat("tekken.json: ", what)); }
+Status wrong_ranks(std::string_view what) { return corrupt_data(concat("tekken.json: ", what)); }
 
 struct TekkenFile {
   std::string pattern;
@@ -95,19 +95,19 @@ Result<TekkenFile> read_tekken(std::string_view text) {
   if (!status.ok()) return status.annotate("tekken.json");
   boost::system::error_code error;
   const json::value config = json::parse(config_text, error);
-  if (error || !config.is_object() || file.vocab.empty()) return wrong("it has no config and vocab");
+  if (error || !config.is_object() || file.vocab.empty()) return wrong_ranks("it has no config and vocab");
   const auto integer = [&](std::string_view key) {
     const json::value* value = config.get_object().if_contains(key);
     return value != nullptr && value->is_int64() ? value->get_int64() : -1;
   };
   const json::value* pattern = config.get_object().if_contains("pattern");
-  if (pattern == nullptr || !pattern->is_string()) return wrong("config has no pattern");
+  if (pattern == nullptr || !pattern->is_string()) return wrong_ranks("config has no pattern");
   file.pattern = std::string(pattern->get_string());
   file.size = integer("default_vocab_size");
   file.num_special = integer("default_num_special_tokens");
   if (file.num_special < 0 || file.num_special > kMaxSpecial || file.size <= file.num_special ||
       file.size > Vocabulary::kMaxId)
-    return wrong("config has no usable default_vocab_size and default_num_special_tokens");
+    return wrong_ranks("config has no usable default_vocab_size and default_num_special_tokens");
   file.special.resize(static_cast<std::size_t>(file.num_special));
   for (std::size_t i = 0; i < file.special.size(); ++i) file.special[i] = concat("<SPECIAL_", i, ">");
   if (special_text.empty() || special_text == "null") {
@@ -116,13 +116,13 @@ Result<TekkenFile> read_tekken(std::string_view text) {
     return file;
   }
   const json::value list = json::parse(special_text, error);
-  if (error || !list.is_array()) return wrong("special_tokens is not a list");
+  if (error || !list.is_array()) return wrong_ranks("special_tokens is not a list");
   for (const json::value& one : list.get_array()) {
     const json::value* rank = one.is_object() ? one.get_object().if_contains("rank") : nullptr;
     const json::value* spelling = one.is_object() ? one.get_object().if_contains("token_str") : nullptr;
     if (rank == nullptr || spelling == nullptr || !rank->is_int64() || !spelling->is_string() ||
         rank->get_int64() < 0 || rank->get_int64() >= file.num_special)
-      return wrong("a special token has no usable rank and token_str");
+      return wrong_ranks("a special token has no usable rank and token_str");
     file.special[static_cast<std::size_t>(rank->get_int64())] = std::string(spelling->get_string());
   }
   return file;
@@ -139,7 +139,7 @@ Status read_tekken_vocab(const TekkenFile& file, Vocabulary& vocabulary) {
       if (key == "rank") return cursor.read_integer(rank);
       return key == "token_bytes" ? cursor.read_string(bytes) : cursor.skip_value();
     }));
-    if (rank < 0) return wrong("a token has no rank");
+    if (rank < 0) return wrong_ranks("a token has no rank");
     if (rank >= file.size - file.num_special) return ok_status();  // the model has no such token
     return add_token(vocabulary, bytes, rank + file.num_special, "tekken.json");
   });

@@ -14,7 +14,7 @@ namespace {
 
 #include "tokenizer/unicode_ranges.inc"
 
-constexpr int kMaxDepth = 50;
+constexpr int kMaxRegexDepth = 50;
 
 void append_hex(std::string& out, std::uint32_t c) {
   char buffer[16];
@@ -282,7 +282,7 @@ class Rewriter {
 
   // A bracketed class with at_ on '['. Nested classes are alternatives, && is a look-ahead.
   Status char_class(int depth, std::string& out) {
-    if (depth > kMaxDepth) return invalid_argument("regular expression: classes are nested too deep");
+    if (depth > kMaxRegexDepth) return invalid_argument("regular expression: classes are nested too deep");
     ++at_;
     bool negated = false;
     if (at_ < in_.size() && in_[at_] == '^') {

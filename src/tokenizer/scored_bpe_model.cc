@@ -5,13 +5,12 @@
 #include <unordered_map>
 
 #include "base/utf8.h"
+#include "tokenizer/pieces.h"
 #include "tokenizer/token_model.h"
 #include "tokenizer/word_cache.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 class ScoredBpe final : public TokenModel {
  public:

@@ -6,12 +6,11 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/decode_steps.h"
+#include "tokenizer/pieces.h"
 #include "tokenizer/side_files.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 // The fields of one protobuf message, in file order.
 class ProtoReader {
@@ -76,8 +75,7 @@ class ProtoReader {
   bool failed_ = false;
 };
 
-enum PieceType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
-enum ModelType { kUnigram = 1, kBpe = 2, kWord = 3, kChar = 4 };
+enum ModelType { kUnigram = 1, kBpe = 2, kWordModel = 3, kCharModel = 4 };
 
 struct Model {
   struct Piece {

@@ -60,7 +60,7 @@ constexpr std::string_view kClip =
     R"({"unk_token":"<|endoftext|>","bos_token":"<|startoftext|>","eos_token":"<|endoftext|>",
         "pad_token":"<|endoftext|>"})";
 
-constexpr TokenClass kClasses[] = {
+constexpr TokenClass kTokenClasses[] = {
     {.names = {"GPT2", "CodeGen"},
      .models = {"gpt2", "gpt_neo", "gptj", "opt", "phi", "starcoder2", "codegen"},
      .own = kEndOfText,
@@ -123,19 +123,19 @@ Result<const TokenClass*> find_class(const json::object& config, std::string_vie
   std::string_view name = *named;
   for (const std::string_view end : {"Fast", "Tokenizer"})
     if (name.ends_with(end)) name.remove_suffix(end.size());
-  for (const TokenClass& each : kClasses)
+  for (const TokenClass& each : kTokenClasses)
     if (!name.empty() && std::ranges::find(each.names, name) != each.names.end()) return &each;
   constexpr std::array<std::string_view, 2> kOfAnyModel = {"PreTrained", "Tokenizers"};
   if (!name.empty() && std::ranges::find(kOfAnyModel, name) == kOfAnyModel.end()) {
     std::string known;
-    for (const TokenClass& each : kClasses)
+    for (const TokenClass& each : kTokenClasses)
       for (const std::string_view one : each.names)
         if (!one.empty()) known += concat(known.empty() ? "" : ", ", one, "Tokenizer");
     return unimplemented(concat("tokenizer_config.json: tokenizer_class '", *named,
                                 "' is not supported with vocab.json and merges.txt alone (supported: ", known,
                                 "); save it as tokenizer.json"));
   }
-  for (const TokenClass& each : kClasses)
+  for (const TokenClass& each : kTokenClasses)
     for (const std::string_view model : each.models)
       if (model.ends_with('*') ? model_type.starts_with(model.substr(0, model.size() - 1))
                                : !model.empty() && model == model_type)
@@ -143,7 +143,7 @@ Result<const TokenClass*> find_class(const json::object& config, std::string_vie
   log_warning("tokenizer",
               "there is no tokenizer.json and tokenizer_config.json names no tokenizer_class, so GPT-2's "
               "pre-tokenizer is used: if the model was trained with another one, its answers are worse");
-  return &kClasses[0];
+  return &kTokenClasses[0];
 }
 
 constexpr std::size_t kAll = 1 << 20;  // spaces at either end of a text

@@ -58,8 +58,9 @@ def compiled(tree, name):
     """Compiles a file of the tree, or of ROOT with the tree's headers, and makes nothing of it."""
     known = commands()
     # A new file is compiled as its neighbours are.
+    room = name.split("/")[1]
     entry = known.get(str(ROOT / name)) or next(
-        known[file] for file in sorted(known) if file.startswith(str(ROOT / name.rsplit("/", 1)[0]) + "/")
+        known[file] for file in sorted(known) if f"/pagoda_{room}.dir/" in known[file]["command"]
     )
     path = tree / name if (tree / name).exists() else ROOT / name
     words = [str(path) if word == entry["file"] else word for word in shlex.split(entry["command"])]

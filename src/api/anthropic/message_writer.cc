@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-std::string_view error_type(int status) {
+std::string_view messages_error_type(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -58,7 +58,10 @@ std::string anthropic_error_body(const ApiError& error) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("type").string("error").key("error").begin_object();
-  json.key("type").string(error_type(error.status)).key("message").string(to_valid_utf8(error.message));
+  json.key("type")
+      .string(messages_error_type(error.status))
+      .key("message")
+      .string(to_valid_utf8(error.message));
   json.end_object().end_object();
   return out;
 }

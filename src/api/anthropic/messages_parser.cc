@@ -204,7 +204,7 @@ void leave_out_billing(Content& system) {
   }
 }
 
-void read_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
+void read_conversation(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
   MessageReader reader(warnings, conversation.messages);
   Content system = reader.read_texts(fields, "system");
   leave_out_billing(system);
@@ -275,7 +275,7 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   ChatCall& chat = call.chat;
   chat.sampling = default_sampling(context);
   chat.clip_max_tokens = true;
-  read_messages(fields, chat.conversation, chat.warnings);
+  read_conversation(fields, chat.conversation, chat.warnings);
   read_tools(fields, chat);
   chat.reasoning = read_reasoning_wish(fields);
   chat.cache_hint = read_cache_hint(fields);

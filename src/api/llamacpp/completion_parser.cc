@@ -21,7 +21,7 @@ constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 constexpr std::size_t kMaxBiases = 1024;
 constexpr std::size_t kMaxResponseFields = 256;
 constexpr std::string_view kTextOnly = "this model supports text only";
-constexpr std::string_view kNotBuilt = "this server does not implement it";
+constexpr std::string_view kNotImplemented = "this server does not implement it";
 
 // A text, a list of token ids and texts, or an object with a text beside what is seen.
 Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& context) {
@@ -96,7 +96,7 @@ Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& 
 }
 
 // Pairs, or an object, of a token's id, or a text whose tokens are meant, and a number, or false: never said.
-void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
+void read_biases(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
   constexpr float kNever = -1e9f;
   const json::value* biases = fields.raw("logit_bias", {"array", "object"});
   if (biases == nullptr) return;
@@ -146,7 +146,7 @@ void refuse_what_is_not_built(FieldReader& fields) {
     if (fields.integer(name, 1, 1000).value_or(1) > 1)
       fields.not_built(name, "for several answers use /v1/completions");
   fields.not_built("image_data", kTextOnly);
-  fields.not_built("lora", kNotBuilt);
+  fields.not_built("lora", kNotImplemented);
 }
 
 }  // namespace
@@ -181,7 +181,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
     if (const auto given = fields.integer(name, -2, 1 << 30); !count) count = given;
   if (count && *count >= 0) call.max_tokens = std::max<std::int64_t>(*count, 1);
   call.answer.without_generation = count == 0;
-  read_logit_bias(fields, context, call.sampling);
+  read_biases(fields, context, call.sampling);
   call.form = read_llamacpp_grammar(fields);
   if (const auto count = fields.integer("n_probs", 0, context.max_logprobs); count.value_or(0) > 0)
     call.sampling.logprobs = call.answer.logprobs = static_cast<std::int32_t>(*count);

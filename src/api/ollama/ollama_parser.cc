@@ -17,7 +17,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kTextOnly = "this model supports text only";
+constexpr std::string_view kNoImages = "this model supports text only";
 
 void read_options(FieldReader& fields, ChatCall& call) {
   const json::object* options = fields.object("options");
@@ -46,17 +46,17 @@ void read_options(FieldReader& fields, ChatCall& call) {
 }
 
 // A whole answer is written in one piece, so that what it may hold is bounded.
-constexpr std::int64_t kMaxLogprobEntries = 1'000'000;
+constexpr std::int64_t kMaxAnswerLogprobs = 1'000'000;
 
 void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& call) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
   const auto count =
       static_cast<std::int32_t>(fields.integer("top_logprobs", 0, context.max_logprobs).value_or(0));
   if (!wanted && count == 0) return;
-  const std::int64_t most = kMaxLogprobEntries / (count + 1);
+  const std::int64_t most = kMaxAnswerLogprobs / (count + 1);
   if (std::min<std::int64_t>(context.max_model_len, call.max_tokens.value_or(most)) > most)
     fields.fail("top_logprobs",
-                concat("asks for more than ", kMaxLogprobEntries, " log-probabilities in one call"));
+                concat("asks for more than ", kMaxAnswerLogprobs, " log-probabilities in one call"));
   if (!call.max_tokens && context.max_model_len > most) call.max_tokens = most;
   call.sampling.logprobs = call.answer.logprobs = count;
 }
@@ -113,7 +113,7 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
   return out;
 }
 
-void read_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
+void read_chat_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
   const json::array* messages = fields.array("messages", kMaxMessages);
   std::size_t keys_left = kMaxArgumentKeys;
   for (std::size_t i = 0; messages != nullptr && i < messages->size() && fields.ok(); ++i) {
@@ -128,7 +128,7 @@ void read_messages(FieldReader& fields, Conversation& conversation, Warnings& wa
       reader.fail("role", "must be 'system', 'user', 'assistant' or 'tool'");
     std::string content = reader.string("content", kAnyLength).value_or("");
     if (read.role != "tool")
-      reader.not_built("images", kTextOnly);
+      reader.not_built("images", kNoImages);
     else if (const json::array* images = reader.array("images", kMaxMessages); images && !images->empty())
       content.append(content.empty() ? "" : "\n")
           .append(media_note(reader.path_of("images"), "image", warnings));
@@ -156,7 +156,7 @@ void read_tools(FieldReader& fields, Conversation& conversation) {
 
 Result<std::optional<ChatRequest>> chat_request(FieldReader& fields, ChatCall& call,
                                                 const ApiContext& context) {
-  read_messages(fields, call.conversation, call.warnings);
+  read_chat_messages(fields, call.conversation, call.warnings);
   read_tools(fields, call.conversation);
   if (!fields.ok()) return fields.status();
   if (call.conversation.messages.empty()) return std::optional<ChatRequest>();
@@ -170,7 +170,7 @@ Result<std::optional<ChatRequest>> generate_request(FieldReader& fields, ChatCal
   const std::string prompt = fields.string("prompt", kAnyLength).value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
   std::optional<std::string> system = fields.string("system", kAnyLength);
-  fields.not_built("images", kTextOnly);
+  fields.not_built("images", kNoImages);
   fields.not_built("context", "send the conversation to /api/chat");
   const std::string suffix = fields.string("suffix", kAnyLength).value_or("");
   if (const auto text = fields.string("template", kAnyLength); text && !text->empty())

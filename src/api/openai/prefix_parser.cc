@@ -15,13 +15,13 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxNameBytes = 256, kMaxPrefixes = 1024;
+constexpr std::size_t kMaxPrefixName = 256, kMaxPrefixes = 1024;
 constexpr std::size_t kMaxIds = std::size_t{1} << 24;
-constexpr std::size_t kNoLimit = std::size_t{1} << 30;
+constexpr std::size_t kNoPrefixLimit = std::size_t{1} << 30;
 constexpr std::string_view kSources[] = {"text", "prompt", "token_ids", "messages"};
 
 std::vector<TokenId> encode_text(FieldReader& fields, std::string_view source, const ApiContext& context) {
-  const std::optional<std::string> text = fields.string(source, kNoLimit);
+  const std::optional<std::string> text = fields.string(source, kNoPrefixLimit);
   EncodeOptions options;
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   if (text && text->empty()) fields.fail(source, "must not be empty");
@@ -51,7 +51,7 @@ Result<PrefixSpec> parse_object(const json::object& object, const std::string& p
                                 const ApiContext& context) {
   FieldReader fields(object, path);
   PrefixSpec prefix;
-  prefix.name = fields.string("name", kMaxNameBytes).value_or("");
+  prefix.name = fields.string("name", kMaxPrefixName).value_or("");
   if (prefix.name.empty()) fields.fail("name", "is required");
   for (const std::string_view source : kSources) {
     if (!fields.has(source)) continue;

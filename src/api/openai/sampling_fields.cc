@@ -21,7 +21,7 @@ constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxLogitBias = 1024;
 
 template <class To, class From>
-void assign(To& field, const std::optional<From>& value) {
+void assign_if_given(To& field, const std::optional<From>& value) {
   if (value) field = static_cast<To>(*value);
 }
 
@@ -97,12 +97,12 @@ void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
 
 // Reads types and ranges; the engine checks combinations.
 void read_beam_search(FieldReader& fields, SamplingParams& sampling, const ResponseOptions& response) {
-  assign(sampling.beam_width, fields.integer("beam_width", 1, kMaxChoices));
-  assign(sampling.length_penalty, fields.number("length_penalty", -10, 10));
-  assign(sampling.num_beam_groups, fields.integer("num_beam_groups", 1, kMaxChoices));
-  assign(sampling.diversity_penalty, fields.number("diversity_penalty", 0, 100));
+  assign_if_given(sampling.beam_width, fields.integer("beam_width", 1, kMaxChoices));
+  assign_if_given(sampling.length_penalty, fields.number("length_penalty", -10, 10));
+  assign_if_given(sampling.num_beam_groups, fields.integer("num_beam_groups", 1, kMaxChoices));
+  assign_if_given(sampling.diversity_penalty, fields.number("diversity_penalty", 0, 100));
   read_early_stopping(fields, sampling);
-  assign(sampling.best_so_far, fields.boolean("stream_best_so_far"));
+  assign_if_given(sampling.best_so_far, fields.boolean("stream_best_so_far"));
   if (sampling.best_so_far && !sampling.use_beam_search)
     fields.fail("stream_best_so_far", "needs 'use_beam_search'");
   if (sampling.best_so_far && !response.stream) fields.fail("stream_best_so_far", "needs 'stream'");
@@ -119,14 +119,14 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
                           ResponseOptions& response, Warnings& warnings) {
-  assign(sampling.use_beam_search, fields.boolean("use_beam_search"));
+  assign_if_given(sampling.use_beam_search, fields.boolean("use_beam_search"));
   response.cumulative_logprob = sampling.use_beam_search;
   // The model's defaults are for sampling.
   const bool beams = sampling.use_beam_search;
   if (!beams) sampling = default_sampling(context);
   if (beams) sampling.temperature = 0;
 
-  assign(sampling.n, fields.integer("n", 1, kMaxChoices));
+  assign_if_given(sampling.n, fields.integer("n", 1, kMaxChoices));
   response.n = sampling.n;
   read_sampling(fields,
                 {.min_p = "min_p",
@@ -136,13 +136,13 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
                  .seed = "seed"},
                 sampling);
   if (!fields.has("repetition_penalty"))
-    assign(sampling.repetition_penalty, fields.number_above("repeat_penalty", 0, 100));
+    assign_if_given(sampling.repetition_penalty, fields.number_above("repeat_penalty", 0, 100));
   read_peer_sampling(fields, sampling, warnings);
   read_logit_bias(fields, context, sampling);
 
   sampling.eos_token_ids = context.eos_token_ids;
-  assign(sampling.ignore_eos, fields.boolean("ignore_eos"));
-  assign(sampling.min_tokens, fields.integer("min_tokens", 0, context.max_model_len));
+  assign_if_given(sampling.ignore_eos, fields.boolean("ignore_eos"));
+  assign_if_given(sampling.min_tokens, fields.integer("min_tokens", 0, context.max_model_len));
   response.min_tokens = sampling.min_tokens;
   if (auto ids = fields.token_ids("stop_token_ids", kMaxStopTokenIds, context.vocab_size))
     sampling.stop_token_ids = std::move(*ids);
@@ -152,8 +152,8 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
     sampling.allowed_token_ids = std::move(*ids);
   }
   read_stops(fields, "stop", response);
-  assign(response.include_stop, fields.boolean("include_stop_str_in_output"));
-  assign(response.skip_special_tokens, fields.boolean("skip_special_tokens"));
+  assign_if_given(response.include_stop, fields.boolean("include_stop_str_in_output"));
+  assign_if_given(response.skip_special_tokens, fields.boolean("skip_special_tokens"));
   (void)fields.boolean("spaces_between_special_tokens");  // only slow tokenizers of transformers heed it
   read_logprobs(fields, context, sampling, response);
   read_beam_search(fields, sampling, response);

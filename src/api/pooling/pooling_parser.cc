@@ -5,6 +5,7 @@
 
 #include "api/field_reader.h"
 #include "api/json.h"
+#include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "api/vector_prompts.h"
 #include "base/strings.h"
@@ -13,8 +14,6 @@ namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-
-constexpr std::size_t kAnyLength = std::size_t{1} << 30;
 
 std::string_view id_prefix(PoolingForm form) {
   switch (form) {

@@ -4,23 +4,19 @@
 #include <filesystem>
 
 #include "base/strings.h"
+#include "cli/environment_variable.h"
 
 namespace pagoda {
 namespace {
 
 constexpr const char* kFileName = "SmolLM2-135M-Instruct.Q4_1.gguf";  // as script/model names it
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 }  // namespace
 
 std::string cache_directory() {
-  if (auto cache = environment("PAGODA_CACHE"); !cache.empty()) return cache;
-  if (auto xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/pagoda";
-  return environment("HOME") + "/.cache/pagoda";
+  if (auto cache = environment_variable("PAGODA_CACHE"); !cache.empty()) return cache;
+  if (auto xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/pagoda";
+  return environment_variable("HOME") + "/.cache/pagoda";
 }
 
 std::string model_name_of(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/progress_bar.h"
+#include "cli/environment_variable.h"
 #include "cli/flags/suggest.h"
 #include "hub/short_names.h"
 #include "loader/mapped_file.h"
@@ -19,13 +20,13 @@
 namespace pagoda {
 namespace {
 
-std::string variable(const char* name, const char* otherwise = "") {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? otherwise : value;
+std::string variable_or(const char* name, const char* otherwise = "") {
+  const std::string value = environment_variable(name);
+  return value.empty() ? otherwise : value;
 }
 
 bool is_on(const char* name) {
-  std::string value = variable(name);
+  std::string value = variable_or(name);
   std::ranges::transform(value, value.begin(),
                          [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
@@ -36,7 +37,7 @@ bool offline() { return is_on("HF_HUB_OFFLINE"); }
 // As huggingface_hub finds it: in the environment, else where `hf auth login` has put it.
 std::string token() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
-    if (std::string value = variable(name); !value.empty()) return value;
+    if (std::string value = variable_or(name); !value.empty()) return value;
   if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return {};
   constexpr std::size_t kMaxBytes = 4096;
   const auto text = read_text_file(hub_token_file_from_environment(), kMaxBytes);
@@ -71,7 +72,7 @@ Result<Pulled> pull_with_progress(const PullName& name, const std::string& given
   std::unique_ptr<ProgressBar> bar;
   std::string shown;
   PullSettings settings;
-  settings.endpoint = variable("HF_ENDPOINT", "https://huggingface.co");
+  settings.endpoint = variable_or("HF_ENDPOINT", "https://huggingface.co");
   settings.token = given_token.empty() ? token() : given_token;
   settings.cache = hub_paths_from_environment().cache_dirs.front();
   settings.progress = [&](const std::string& file, std::int64_t done, std::int64_t total) {

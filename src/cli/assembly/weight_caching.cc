@@ -13,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kCacheMiB = 1 << 20;
 
 // A bar that is only seen when there is something to wait for.
 class PatientBar {
@@ -103,7 +103,8 @@ Status finish_weight_writing(WeightWriting& writing, std::chrono::seconds patien
   PatientBar bar;
   bar.update(kWhat, 0, 1);
   return writing.finish([&](const WeightWriting::State& state) {
-    if (state.written_bytes >= kMiB) bar.update(kWhat, state.written_bytes / kMiB, state.bytes / kMiB);
+    if (state.written_bytes >= kCacheMiB)
+      bar.update(kWhat, state.written_bytes / kCacheMiB, state.bytes / kCacheMiB);
     return stop_signal != 0 || std::chrono::steady_clock::now() - begin >= patience;
   });
 }

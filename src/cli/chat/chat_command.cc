@@ -61,9 +61,9 @@ std::string history_file() {
 constexpr std::array<std::string_view, 7> kParameters = {"temperature",        "top_p",      "top_k", "min_p",
                                                          "repetition_penalty", "max_tokens", "seed"};
 
-class Conversation {
+class ChatTurns {
  public:
-  Conversation(ChatBackend& backend, const ChatArgs& args)
+  ChatTurns(ChatBackend& backend, const ChatArgs& args)
       : backend_(backend), system_(args.system_prompt), parameters_({{"max_tokens", args.max_tokens}}) {
     const SamplingFlags& given = args.engine.sampling;
     const auto add = [this](const char* name, const auto& value) {
@@ -130,7 +130,7 @@ class Conversation {
 };
 
 // Answers what was added last; on an error says so and forgets it.
-void answer_or_explain(Conversation& conversation) {
+void answer_or_explain(ChatTurns& conversation) {
   if (const Status status = conversation.answer(); !status.ok()) {
     std::fprintf(stderr, "pagoda: %s\n", status.message().c_str());
     conversation.drop_last();
@@ -175,7 +175,7 @@ std::optional<std::string> read_message(LineEditor& editor) {
 }
 
 // False: it was the end.
-bool obey(const std::string& command, Conversation& conversation) {
+bool obey(const std::string& command, ChatTurns& conversation) {
   const std::size_t space = std::min(command.find(' '), command.size());
   const std::string name = command.substr(0, space),
                     rest = command.substr(std::min(space + 1, command.size()));
@@ -212,7 +212,7 @@ bool can_name_model(const std::string& word) {
 Status run_chat(const ChatArgs& args) {
   PAGODA_ASSIGN_OR_RETURN(
       auto backend, args.url.empty() ? engine_backend(args.engine) : server_backend(args.url, args.engine));
-  Conversation conversation(*backend, args);
+  ChatTurns conversation(*backend, args);
   if (!args.prompt.empty()) {
     conversation.add_user(args.prompt);
     return conversation.answer();

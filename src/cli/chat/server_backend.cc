@@ -14,7 +14,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr int kTimeoutSeconds = 600;  // to the first token of a long prompt on a busy server
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
 // The text at `pointer`; empty: there is none.
 std::string text_at(const json::value& value, std::string_view pointer) {
@@ -74,7 +74,7 @@ class ServerBackend final : public ChatBackend {
                                      return events.feed(piece, on_event)
                                                 ? failed
                                                 : corrupt_data("an event of the stream is too long");
-                                   if (other.size() + piece.size() <= kMaxBytes) other.append(piece);
+                                   if (other.size() + piece.size() <= kMaxAnswerBytes) other.append(piece);
                                    return ok_status();
                                  }};
     const auto head = http_call({.url = at("/chat/completions"),

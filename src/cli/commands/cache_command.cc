@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
 #include "cli/assembly/weight_caching.h"
+#include "cli/exit_code.h"
 #include "cli/mib.h"
 #include "loader/printable.h"
 
@@ -19,12 +20,6 @@ std::string date(std::int64_t seconds) {
   char text[32] = "";
   if (::localtime_r(&time, &local) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
   return text;
-}
-
-int flushed() {
-  if (std::fflush(stdout) == 0) return 0;
-  std::fputs("pagoda: cannot write to standard output\n", stderr);
-  return 2;
 }
 
 }  // namespace
@@ -52,13 +47,13 @@ int run_cache_list(const CacheArgs&) {
     std::printf("%12s  %s  %s\n", mib(file.bytes).c_str(), date(file.last_use).c_str(), source.c_str());
   }
   std::printf("%12s  in %s\n", mib(total).c_str(), cache.folder().c_str());
-  return flushed();
+  return flush_output();
 }
 
 int run_cache_clear(const CacheArgs&) {
   const WeightCache cache = weight_cache({});
   std::printf("removed %s from %s\n", mib(cache.clear()).c_str(), cache.folder().c_str());
-  return flushed();
+  return flush_output();
 }
 
 }  // namespace pagoda

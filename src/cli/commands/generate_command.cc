@@ -36,10 +36,10 @@ struct Line {
   std::string body;
 };
 
-class Generation {
+class GenerateRun {
  public:
-  Generation(AssembledEngine& engine, std::istream& input, std::ostream& output, std::string output_path,
-             std::int64_t num_lines, bool from_stdin)
+  GenerateRun(AssembledEngine& engine, std::istream& input, std::ostream& output, std::string output_path,
+              std::int64_t num_lines, bool from_stdin)
       : engine_(engine),
         input_(input),
         output_(output),
@@ -253,7 +253,7 @@ Status run_generate(const GenerateArgs& args) {
   std::istream& input = from_stdin ? std::cin : input_file;
   const Status status =
       is_typed ? write_text(*engine, prompt, args.max_tokens, output, output_path)
-               : Generation(*engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
+               : GenerateRun(*engine, input, output, output_path, num_lines, from_stdin).run(max_in_flight);
   engine->stop();
   if (status.ok()) engine->finish_weight_writing();
   return status;

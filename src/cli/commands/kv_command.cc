@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-Status flushed() {
+Status flushed_status() {
   return std::fflush(stdout) == 0 ? ok_status() : internal_error("cannot write to standard output");
 }
 
@@ -32,7 +32,7 @@ Status list(const std::string& path) {
                 printable(model.label).c_str());
   std::printf("%12s  in %lld files of %s\n", mib(contents.file_bytes).c_str(),
               static_cast<long long>(contents.files), printable(path).c_str());
-  return flushed();
+  return flushed_status();
 }
 
 Status verify(const std::string& path) {
@@ -44,7 +44,7 @@ Status verify(const std::string& path) {
   }
   std::printf("%lld rows, of which %lld are damaged; %lld bytes are torn\n", static_cast<long long>(rows),
               static_cast<long long>(damaged), static_cast<long long>(contents.torn_bytes));
-  PAGODA_RETURN_IF_ERROR(flushed());
+  PAGODA_RETURN_IF_ERROR(flushed_status());
   if (damaged == 0) return ok_status();
   return corrupt_data("damaged rows are never used, but the disk may be failing");
 }
@@ -60,7 +60,7 @@ Status clear(const std::string& path) {
   if (const auto erased = store->erase([](const KvKey&, const CacheOwner&) { return true; }); !erased)
     return erased.error();
   std::printf("removed %s from %s\n", mib(before.file_bytes).c_str(), printable(path).c_str());
-  return flushed();
+  return flushed_status();
 }
 
 }  // namespace

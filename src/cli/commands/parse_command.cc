@@ -157,7 +157,7 @@ std::string message_line(const Message& message) {
   return ascii_json(out + "]}");
 }
 
-int refuse(std::string_view message, int code = 2) {
+int refuse_parse(std::string_view message, int code = 2) {
   std::fputs(concat("pagoda parse: ", message, "\n").c_str(), stderr);
   return code;
 }
@@ -207,12 +207,12 @@ int run_parse(const ParseArgs& given) {
     args.tool_parser = args.reasoning_parser = "auto";
   if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
     if (args.template_path.empty())
-      return refuse(given.tool_parser.empty() && given.reasoning_parser.empty()
-                        ? "give --input, --template or both"
-                        : "auto needs --template, the model's chat template");
+      return refuse_parse(given.tool_parser.empty() && given.reasoning_parser.empty()
+                              ? "give --input, --template or both"
+                              : "auto needs --template, the model's chat template");
     std::ifstream file(args.template_path, std::ios::binary);
     const std::string source((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (!file) return refuse(file_failure("read", args.template_path));
+    if (!file) return refuse_parse(file_failure("read", args.template_path));
     const AnswerFormatNames found = detect_answer_formats(source);
     if (args.tool_parser == "auto") args.tool_parser = found.tool_parser;
     if (args.reasoning_parser == "auto") args.reasoning_parser = found.reasoning_parser;
@@ -222,14 +222,15 @@ int run_parse(const ParseArgs& given) {
                    .c_str(),
                args.input.empty() ? stdout : stderr);
   }
-  if (args.input.empty()) return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
+  if (args.input.empty())
+    return std::fflush(stdout) == 0 ? 0 : refuse_parse("cannot write to standard output");
   AnswerParserOptions names;
   names.tool_parser = args.tool_parser;
   names.reasoning_parser = args.reasoning_parser;
   if (const auto parser = AnswerParser::create(std::move(names)); !parser)
-    return refuse(parser.error().message());
+    return refuse_parse(parser.error().message());
   std::ifstream input(args.input, std::ios::binary);
-  if (!input) return refuse(file_failure("read", args.input));
+  if (!input) return refuse_parse(file_failure("read", args.input));
   std::size_t number = 0;
   for (std::string line; std::getline(input, line);) {
     number += 1;
@@ -239,15 +240,15 @@ int run_parse(const ParseArgs& given) {
     std::string out = whole ? message_line(*whole) : json_line("error", whole.error().message());
     out += '\n';
     if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
-      return refuse("cannot write to standard output");
+      return refuse_parse("cannot write to standard output");
     if (!args.every_cut || !whole) continue;
     if (const std::string cut = differing_cut(*one, *whole); !cut.empty()) {
       std::fflush(stdout);
-      return refuse(concat(one->name, ": a different message ", cut), 1);
+      return refuse_parse(concat(one->name, ": a different message ", cut), 1);
     }
   }
-  if (input.bad()) return refuse(file_failure("read", args.input));  // a directory, say
-  return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
+  if (input.bad()) return refuse_parse(file_failure("read", args.input));  // a directory, say
+  return std::fflush(stdout) == 0 ? 0 : refuse_parse("cannot write to standard output");
 }
 
 }  // namespace pagoda

@@ -23,9 +23,7 @@
 namespace pagoda {
 namespace {
 
-std::string cache() { return hub_paths_from_environment().cache_dirs.front(); }
-
-int flushed() { return std::fflush(stdout) == 0 ? 0 : fail("cannot write to standard output"); }
+std::string hub_cache() { return hub_paths_from_environment().cache_dirs.front(); }
 
 int no_name(const std::string& name) {
   return fail(
@@ -68,7 +66,7 @@ std::vector<CachedModel> all_models() {
     models.push_back(std::move(model));
   }
   std::ranges::sort(models, {}, &CachedModel::name);
-  for (CachedModel& model : list_pulled(cache())) models.push_back(std::move(model));
+  for (CachedModel& model : list_pulled(hub_cache())) models.push_back(std::move(model));
   return models;
 }
 
@@ -94,7 +92,7 @@ int run_pull(const PullArgs& args) {
   const std::string& first = pulled->files.front();
   const bool one_file = first.ends_with(".gguf");
   std::printf("%s\n", one_file ? concat(pulled->snapshot, "/", first).c_str() : pulled->snapshot.c_str());
-  return flushed();
+  return flush_output();
 }
 
 int run_list(const ListArgs& args) {
@@ -112,7 +110,7 @@ int run_list(const ListArgs& args) {
                       {"whole", !model.incomplete},
                       {"default", first && model.path == *first}});
     std::printf("%s\n", boost::json::serialize(rows).c_str());
-    return flushed();
+    return flush_output();
   }
   std::int64_t total = 0;
   std::size_t width = 4;
@@ -127,8 +125,8 @@ int run_list(const ListArgs& args) {
     std::printf("%-*s  %-11s  %12s  %s%s\n", column, spelled(model).c_str(), model.type.c_str(),
                 mib(model.bytes).c_str(), time_text(model.modified).substr(0, 10).c_str(), note.c_str());
   }
-  std::printf("%s in %s and %s/models\n", mib(total).c_str(), cache().c_str(), cache_directory().c_str());
-  return flushed();
+  std::printf("%s in %s and %s/models\n", mib(total).c_str(), hub_cache().c_str(), cache_directory().c_str());
+  return flush_output();
 }
 
 int run_rm(const PullArgs& args) {
@@ -136,11 +134,11 @@ int run_rm(const PullArgs& args) {
   if (!name) return no_name(args.name);
   if (name->name.revision != "main")
     return fail(concat("rm removes all revisions of a model: use pagoda rm ", name->name.repository));
-  const auto freed = remove_pulled(*name, cache());
+  const auto freed = remove_pulled(*name, hub_cache());
   if (!freed) return exit_code(freed.error());
   std::printf("removed %s%s, %s\n", name->name.repository.c_str(),
               name->tag.empty() ? "" : concat(":", name->tag).c_str(), mib(*freed).c_str());
-  return flushed();
+  return flush_output();
 }
 
 int run_models(const ModelsArgs&) {
@@ -154,7 +152,7 @@ int run_models(const ModelsArgs&) {
     before = row.name;
   }
   std::printf("Any model of the hub has the name ORG/NAME or ORG/NAME:TAG: pagoda pull NAME\n");
-  return flushed();
+  return flush_output();
 }
 
 }  // namespace pagoda

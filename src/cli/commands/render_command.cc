@@ -22,7 +22,7 @@
 namespace pagoda {
 namespace {
 
-int refuse(const std::string& message) {
+int refuse_render(const std::string& message) {
   std::fprintf(stderr, "pagoda render: %s\n", message.c_str());
   return 2;
 }
@@ -139,9 +139,9 @@ int run_render(const RenderArgs& args) {
   std::ifstream template_file(args.template_path, std::ios::binary);
   std::ostringstream source;
   source << template_file.rdbuf();
-  if (!template_file || source.fail()) return refuse(file_failure("read", args.template_path));
+  if (!template_file || source.fail()) return refuse_render(file_failure("read", args.template_path));
   std::ifstream input(args.input_path, std::ios::binary);
-  if (!input) return refuse(file_failure("read", args.input_path));
+  if (!input) return refuse_render(file_failure("read", args.input_path));
 
   TemplateOptions options;
   options.trim_blocks = args.trim_blocks;
@@ -154,9 +154,9 @@ int run_render(const RenderArgs& args) {
         parsed ? render_line(line, parsed.value(), options) : Result<std::string>(parsed.error());
     std::cout << (text ? json_line("text", *text) : json_line("error", text.error().message())) << '\n';
   }
-  if (input.bad()) return refuse(file_failure("read", args.input_path));  // a directory, say
+  if (input.bad()) return refuse_render(file_failure("read", args.input_path));  // a directory, say
   std::cout.flush();
-  return std::cout ? 0 : refuse("cannot write to standard output");
+  return std::cout ? 0 : refuse_render("cannot write to standard output");
 }
 
 }  // namespace pagoda

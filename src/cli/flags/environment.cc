@@ -8,13 +8,12 @@
 #include "base/ascii.h"
 #include "base/assign_or_return.h"
 #include "base/strings.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/parse_size.h"
 #include "cli/flags/suggest.h"
 
 namespace pagoda {
 namespace {
-
-constexpr std::int32_t kMaxThreads = 1024, kMaxRanks = 64;
 
 // The number in the first of these variables that is set; 0: none.
 Result<std::int32_t> launcher_number(const Environment& environment, std::initializer_list<const char*> names,

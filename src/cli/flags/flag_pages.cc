@@ -56,7 +56,7 @@ FlagText text_of(const Flag& flag) {
   return out;
 }
 
-constexpr const char* kIntroduction =
+constexpr const char* kPageIntroduction =
     R"(The flags of an engine, which `serve`, `chat`, `run`, `generate`, `bench`, `simulate`, `doctor` and others share. To try:
 `pagoda serve --max-model-len 4k --port 8001`. Each command's own flags: [commands.md](commands.md).
 
@@ -153,7 +153,7 @@ std::string peer_section(PeerFlag::Peer peer, const char* name) {
 
 std::string flags_page(const Command& root) {
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
-  std::string text = "# Flags\n" + made("flags") + kIntroduction;
+  std::string text = "# Flags\n" + made("flags") + kPageIntroduction;
   std::string group, notes;
   const auto add_notes = [&] { text += notes.empty() ? "" : "\n" + std::exchange(notes, ""); };
   for (const Flag& flag : serve->flags) {

@@ -4,6 +4,7 @@
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/kv_events_flag.h"
 #include "cli/flags/kv_transfer_flag.h"
@@ -16,8 +17,6 @@ namespace {
 std::vector<std::string> eviction_policies() {
   return {std::begin(kEvictionPolicies), std::end(kEvictionPolicies)};
 }
-
-constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
 // vLLM has fp8 in other forms, too.
 FlagValue refusing_other_fp8(FlagValue value) {

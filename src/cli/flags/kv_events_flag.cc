@@ -4,15 +4,12 @@
 #include <boost/json.hpp>
 
 #include "base/strings.h"
+#include "cli/flags/flag_members.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::int64_t kMaxOfAnything = 100'000'000;
-
-Status refuse(const std::string& field, std::string_view problem) {
-  return invalid_argument(concat("'", field, "' ", problem)).with_param(field);
-}
 
 }  // namespace
 
@@ -35,27 +32,28 @@ Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
     const boost::json::value& value = member.value();
     if (value.is_null()) continue;  // as if it were not there
     if (name == "enable_kv_cache_events") {
-      if (!value.is_bool()) return refuse(name, "must be true or false");
+      if (!value.is_bool()) return refuse_member(name, "must be true or false");
       config.enabled = value.as_bool();
     } else if (const auto text =
                    std::ranges::find(texts, name, [](const auto& t) { return std::string(t.first); });
                text != std::end(texts)) {
-      if (!value.is_string() || value.as_string().size() > 4096) return refuse(name, "must be a string");
+      if (!value.is_string() || value.as_string().size() > 4096)
+        return refuse_member(name, "must be a string");
       *text->second = value.as_string();
     } else if (const auto number =
                    std::ranges::find(numbers, name, [](const auto& n) { return std::string(n.first); });
                number != std::end(numbers)) {
       *number->second = value.is_double() ? 0 : value.to_number<std::int64_t>(error);
       if (error || *number->second < 1 || *number->second > kMaxOfAnything)
-        return refuse(name, "must be a whole number, at least 1");
+        return refuse_member(name, "must be a whole number, at least 1");
     } else {
-      return refuse(name, "is not a known field");
+      return refuse_member(name, "is not a known field");
     }
   }
   if (!publisher.empty() && publisher != "null" && publisher != "zmq")
-    return refuse("publisher", "must be \"zmq\" or \"null\"");
+    return refuse_member("publisher", "must be \"zmq\" or \"null\"");
   if (config.endpoint.find("://") == std::string::npos)
-    return refuse("endpoint", "must be a ZeroMQ endpoint such as tcp://*:5557");
+    return refuse_member("endpoint", "must be a ZeroMQ endpoint such as tcp://*:5557");
   if (publisher == "null") config.enabled = false;
   return config;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "cli/flags/flag_members.h"
 
 namespace pagoda {
 namespace {
@@ -14,12 +15,9 @@ namespace json = boost::json;
 constexpr std::size_t kMaxText = 4096, kMaxPeers = 32;
 constexpr double kMaxBuffer = 1e15, kMaxLease = 3600;
 
-Status refuse(std::string_view field, std::string_view problem) {
-  return invalid_argument(concat("'", field, "' ", problem)).with_param(std::string(field));
-}
-
 Status read_text(std::string_view name, const json::value& value, std::string& out) {
-  if (!value.is_string() || value.as_string().size() > kMaxText) return refuse(name, "must be a string");
+  if (!value.is_string() || value.as_string().size() > kMaxText)
+    return refuse_member(name, "must be a string");
   out = value.as_string();
   return ok_status();
 }
@@ -45,13 +43,13 @@ Status read_role(const json::value& value, KvTransferConfig& config) {
   config.serves = role == "kv_producer" || role == "kv_both";
   config.fetches = role == "kv_consumer" || role == "kv_both";
   return config.enabled() ? ok_status()
-                          : refuse("kv_role", R"(must be "kv_producer", "kv_consumer" or "kv_both")");
+                          : refuse_member("kv_role", R"(must be "kv_producer", "kv_consumer" or "kv_both")");
 }
 
 Status read_port(const json::value& value, KvTransferConfig& config) {
   boost::system::error_code error;
   const auto port = value.is_double() ? -1 : value.to_number<std::int64_t>(error);
-  if (error || port < 0 || port > 65535) return refuse("kv_port", "must be a port number");
+  if (error || port < 0 || port > 65535) return refuse_member("kv_port", "must be a port number");
   config.listen.port = static_cast<std::uint16_t>(port);
   return ok_status();
 }
@@ -61,23 +59,24 @@ Status read_seconds_or_bytes(std::string_view name, const json::value& value, do
   boost::system::error_code error;
   out = value.is_number() ? value.to_number<double>(error) : -1;
   if (error || !(out >= least) || out > most)
-    return refuse(name, concat("must be a number from ", least, " to ", most));
+    return refuse_member(name, concat("must be a number from ", least, " to ", most));
   return ok_status();
 }
 
 Status read_peers(const json::value& value, KvTransferConfig& config) {
   if (!value.is_array() || value.as_array().size() > kMaxPeers)
-    return refuse("peers", concat("must be an array of at most ", kMaxPeers, " strings \"HOST:PORT\""));
+    return refuse_member("peers",
+                         concat("must be an array of at most ", kMaxPeers, " strings \"HOST:PORT\""));
   for (const json::value& each : value.as_array()) {
     const auto address = each.is_string() ? address_of(std::string_view(each.as_string())) : std::nullopt;
-    if (!address) return refuse("peers", "must be an array of strings \"HOST:PORT\"");
+    if (!address) return refuse_member("peers", "must be an array of strings \"HOST:PORT\"");
     config.peers.push_back(*address);
   }
   return ok_status();
 }
 
 Status read_extra(const json::value& value, KvTransferConfig& config) {
-  if (!value.is_object()) return refuse("kv_connector_extra_config", "must be an object");
+  if (!value.is_object()) return refuse_member("kv_connector_extra_config", "must be an object");
   for (const auto& member : value.as_object()) {
     const std::string_view name = member.key();
     if (member.value().is_null()) continue;
@@ -88,7 +87,7 @@ Status read_extra(const json::value& value, KvTransferConfig& config) {
     } else if (name == "lease_s") {
       PAGODA_RETURN_IF_ERROR(read_seconds_or_bytes(name, member.value(), 0, kMaxLease, config.lease_s));
     } else {
-      return refuse(name, "is not a known field of kv_connector_extra_config");
+      return refuse_member(name, "is not a known field of kv_connector_extra_config");
     }
   }
   return ok_status();
@@ -111,14 +110,15 @@ Status read_member(std::string_view name, const json::value& value, std::string&
   }
   if (name == "kv_buffer_device") {
     PAGODA_RETURN_IF_ERROR(read_text(name, value, text));
-    return text == "cpu" ? ok_status() : refuse(name, "must be \"cpu\"");
+    return text == "cpu" ? ok_status() : refuse_member(name, "must be \"cpu\"");
   }
   if (name == "kv_load_failure_policy") {
     PAGODA_RETURN_IF_ERROR(read_text(name, value, text));
-    return text == "recompute" ? ok_status()
-                               : refuse(name, "must be \"recompute\": K/V that does not come is computed");
+    return text == "recompute"
+               ? ok_status()
+               : refuse_member(name, "must be \"recompute\": K/V that does not come is computed");
   }
-  return refuse(name, "is not a known field");
+  return refuse_member(name, "is not a known field");
 }
 
 }  // namespace
@@ -135,12 +135,14 @@ Result<KvTransferConfig> parse_kv_transfer_config(const std::string& text) {
     if (!member.value().is_null())
       PAGODA_RETURN_IF_ERROR(read_member(member.key(), member.value(), connector, config));
   if (connector != "PagodaConnector")
-    return refuse("kv_connector", "must be \"PagodaConnector\": servers share K/V with their own kind alone");
-  if (!config.enabled()) return refuse("kv_role", R"(must be "kv_producer", "kv_consumer" or "kv_both")");
+    return refuse_member("kv_connector",
+                         "must be \"PagodaConnector\": servers share K/V with their own kind alone");
+  if (!config.enabled())
+    return refuse_member("kv_role", R"(must be "kv_producer", "kv_consumer" or "kv_both")");
   if (config.fetches && config.peers.empty())
-    return refuse("peers", "must name the servers to fetch from, in kv_connector_extra_config");
+    return refuse_member("peers", "must name the servers to fetch from, in kv_connector_extra_config");
   if (!config.fetches && !config.peers.empty())
-    return refuse("peers", "need kv_role \"kv_consumer\" or \"kv_both\"");
+    return refuse_member("peers", "need kv_role \"kv_consumer\" or \"kv_both\"");
   return config;
 }
 

@@ -2,16 +2,12 @@
 #include "cli/flags/cpu_list_flag.h"
 #include "cli/flags/device_flags.h"
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
 #include "engine/poison_record.h"
 
 namespace pagoda {
-namespace {
-
-constexpr double kMaxSeconds = 86'400;
-constexpr std::int32_t kMaxThreads = 1024, kMaxRanks = 64;
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Flag> machine_flag_table(EngineFlags& flags) {
   const auto store_cpu_list = [&flags](const std::string& value) -> Status {

@@ -4,16 +4,12 @@
 
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/parse_size.h"
 
 namespace pagoda {
-namespace {
-
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Flag> model_flag_table(EngineFlags& flags) {
   const auto store_length = [&flags](const std::string& value) -> Status {

@@ -3,6 +3,7 @@
 
 #include "base/assign_or_return.h"
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/speculative_flag.h"
 #include "scheduler/admission_order.h"
@@ -22,9 +23,6 @@ std::vector<std::string> preemption_modes() {
   for (const PreemptionFacts& policy : kPreemptionPolicies) names.emplace_back(policy.flag);
   return names;
 }
-
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
-constexpr double kMaxSeconds = 86'400;
 
 }  // namespace
 

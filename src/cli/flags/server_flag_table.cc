@@ -1,12 +1,12 @@
 // The rows of the server's flags.
 #include "cli/flags/engine_flag_table.h"
+#include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
 
 namespace pagoda {
 namespace {
 
-constexpr double kMaxSeconds = 86'400;
-constexpr std::int64_t kMinBytes = 1024, kMaxBytes = std::int64_t{1} << 40;
+constexpr std::int64_t kLeastBytes = 1024, kMostBytes = std::int64_t{1} << 40;
 
 // vLLM takes a JSON list, people write commas: both give the same.
 FlagValue list(std::vector<std::string>& variable) {
@@ -128,15 +128,15 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = flags::choice(flags.metrics_prefix, {"vllm", "pagoda"}),
        .help = "prefix of vLLM's metrics in /metrics; the others always begin with pagoda:"},
       {.name = "max-body-bytes",
-       .value = flags::int64(flags.max_body_bytes, kMinBytes, kMaxBytes),
+       .value = flags::int64(flags.max_body_bytes, kLeastBytes, kMostBytes),
        .help = "size limit of a request body; larger ones get 413"},
       {.name = "max-answer-memory",
-       .value = flags::int64(flags.max_answer_memory, kMinBytes, kMaxBytes),
+       .value = flags::int64(flags.max_answer_memory, kLeastBytes, kMostBytes),
        .help = "memory for answers in progress, in bytes; requests beyond it get 429",
        .details = "memory for answers that are being generated and sent, in bytes, as predicted when a "
                   "request arrives; requests beyond it get 429"},
       {.name = "response-store-bytes",
-       .value = flags::int64(flags.response_store_bytes, 0, kMaxBytes),
+       .value = flags::int64(flags.response_store_bytes, 0, kMostBytes),
        .help = "memory for answers stored by /v1/responses; 0: none are stored",
        .details = "memory for answers stored by `/v1/responses`; the least recently used are evicted first; "
                   "0: none are stored"},
@@ -146,7 +146,7 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .details = "folder for stored answers, one file each, so that they survive a restart; created if "
                   "missing; without it they are kept in memory"},
       {.name = "max-header-bytes",
-       .value = flags::int64(flags.max_header_bytes, kMinBytes, kMaxBytes),
+       .value = flags::int64(flags.max_header_bytes, kLeastBytes, kMostBytes),
        .help = "size limit of the request headers; larger ones get 431"},
       {.name = "max-connections",
        .value = flags::int32(flags.max_connections, 1),

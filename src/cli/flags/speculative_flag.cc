@@ -4,15 +4,12 @@
 #include <boost/json.hpp>
 
 #include "base/strings.h"
+#include "cli/flags/flag_members.h"
 
 namespace pagoda {
 namespace {
 
 constexpr std::int32_t kLookupByDefault = 5;  // vLLM's, for both ends
-
-Status refuse(const std::string& field, std::string_view problem) {
-  return invalid_argument(concat("'", field, "' ", problem)).with_param(field);
-}
 
 }  // namespace
 
@@ -38,17 +35,17 @@ Result<SpeculativeConfig> parse_speculative_config(const std::string& json) {
     if (value.is_null()) continue;  // as if it were not there
     if (name == "method") {
       is_ngram = value.is_string() && value.as_string() == "ngram";
-      if (!is_ngram) return refuse("method", "must be \"ngram\": draft models are not supported");
+      if (!is_ngram) return refuse_member("method", "must be \"ngram\": draft models are not supported");
       continue;
     }
     const auto number = std::ranges::find_if(numbers, [&](const Number& n) { return name == n.name; });
-    if (number == std::end(numbers)) return refuse(name, "is not a field of method \"ngram\"");
+    if (number == std::end(numbers)) return refuse_member(name, "is not a field of method \"ngram\"");
     *number->value = value.to_number<std::int32_t>(error);
-    if (error || value.is_double()) return refuse(number->name, "must be a whole number");
+    if (error || value.is_double()) return refuse_member(number->name, "must be a whole number");
     number->given = true;
   }
-  if (!is_ngram) return refuse("method", "is missing: only \"ngram\" is supported");
-  if (!numbers[0].given) return refuse("num_speculative_tokens", "is missing");
+  if (!is_ngram) return refuse_member("method", "is missing: only \"ngram\" is supported");
+  if (!numbers[0].given) return refuse_member("num_speculative_tokens", "is missing");
   const bool max_given = numbers[1].given, min_given = numbers[2].given;
   if (!max_given && !min_given) config.prompt_lookup_max = config.prompt_lookup_min = kLookupByDefault;
   if (max_given && !min_given) config.prompt_lookup_min = config.prompt_lookup_max;

@@ -46,7 +46,7 @@ constexpr int kExitStalled = 3;
 constexpr std::int64_t kSpacious = std::int64_t{2} << 30;
 constexpr std::chrono::seconds kStallGrace{8};  // for the server to end its calls and itself
 
-std::chrono::milliseconds milliseconds(double seconds) {
+std::chrono::milliseconds to_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
@@ -76,11 +76,11 @@ ServerConfig server_config(const ServerFlags& flags) {
   config.io_threads = flags.io_threads > 0 ? flags.io_threads : std::clamp(usable_cores() / 8, 1, 4);
   config.worker_threads = config.io_threads;
   config.head_limits.max_head_bytes = static_cast<std::size_t>(flags.max_header_bytes);
-  config.head_timeout = milliseconds(flags.header_timeout_s);
-  config.body_timeout = milliseconds(flags.body_timeout_s);
-  config.write_timeout = milliseconds(flags.write_timeout_s);
-  config.keep_alive_timeout = milliseconds(flags.keep_alive_timeout_s);
-  config.shutdown_timeout = milliseconds(flags.shutdown_timeout_s);
+  config.head_timeout = to_milliseconds(flags.header_timeout_s);
+  config.body_timeout = to_milliseconds(flags.body_timeout_s);
+  config.write_timeout = to_milliseconds(flags.write_timeout_s);
+  config.keep_alive_timeout = to_milliseconds(flags.keep_alive_timeout_s);
+  config.shutdown_timeout = to_milliseconds(flags.shutdown_timeout_s);
   return config;
 }
 

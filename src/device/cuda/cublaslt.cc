@@ -21,13 +21,13 @@ struct Found {
   float waves;
   int reserved[4];
 };
-constexpr int kSuccess = 0, kFloat = 0, kBfloat16 = 14, kComputeFloat = 68;
+constexpr int kCublasSuccess = 0, kFloat = 0, kBfloat16 = 14, kComputeFloat = 68;
 constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8;
 constexpr std::int32_t kPlain = 0, kTransposed = 1;
 constexpr std::uint32_t kEpilogueBias = 4;
 constexpr int kMaxWorkspace = 1;
 
-constexpr std::array kNames = {"libcublasLt.so.13", "libcublasLt.so.12"};
+constexpr std::array kCublasLtNames = {"libcublasLt.so.13", "libcublasLt.so.12"};
 // Plans of shapes that are kept: batches have all sizes.
 constexpr std::size_t kMaxPlans = 512;
 
@@ -109,7 +109,7 @@ CublasLt::~CublasLt() {
 }
 
 Result<std::unique_ptr<CublasLt::Library>> CublasLt::look_up(std::span<const char* const> names) {
-  if (names.empty()) names = kNames;
+  if (names.empty()) names = kCublasLtNames;
   auto found = std::make_unique<Library>();
   Library& l = *found;
   for (const char* const name : names) {
@@ -150,7 +150,7 @@ std::string CublasLt::describe(std::span<const char* const> names) {
 }
 
 Status CublasLt::check(int status, const char* call) const {
-  if (status == kSuccess) return ok_status();
+  if (status == kCublasSuccess) return ok_status();
   return internal_error(concat(library_->name, ": ", call, ": ", name_of(status), " (", status, ")"));
 }
 
@@ -191,7 +191,7 @@ Result<CublasLt::Plan*> CublasLt::plan_for(const ProductArgs& args, std::size_t 
                    "cublasLtMatmulAlgoGetHeuristic");
   l.preference_destroy(preference);
   PAGODA_RETURN_IF_ERROR(status);
-  if (count < 1 || found.status != kSuccess || found.workspace_bytes > workspace_bytes)
+  if (count < 1 || found.status != kCublasSuccess || found.workspace_bytes > workspace_bytes)
     return internal_error(
         concat(l.name, " has no way to multiply ", args.rows, " rows of ", args.k, " by ", args.n));
   plan->algorithm = found.algorithm;

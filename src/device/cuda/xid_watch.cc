@@ -12,9 +12,9 @@
 namespace pagoda::device {
 namespace {
 
-constexpr std::array kNames = {"libnvidia-ml.so.1"};
+constexpr std::array kNvmlNames = {"libnvidia-ml.so.1"};
 // NVML's numbers, as its documentation gives them.
-constexpr int kSuccess = 0, kTimeout = 10, kGpuIsLost = 15;
+constexpr int kNvmlSuccess = 0, kTimeout = 10, kGpuIsLost = 15;
 constexpr unsigned long long kXidCriticalError = 8;
 constexpr unsigned kWaitMs = 250;  // until it is seen that nobody wants to know any more
 
@@ -99,7 +99,7 @@ struct XidWatch::Library {
     return check(listen(gpu, kXidCriticalError, events), "nvmlDeviceRegisterEvents");
   }
   Status check(int error, const char* call) const {
-    return error == kSuccess ? ok_status() : unavailable(concat(call, ": ", name_of(error)));
+    return error == kNvmlSuccess ? ok_status() : unavailable(concat(call, ": ", name_of(error)));
   }
 };
 
@@ -107,7 +107,7 @@ Result<std::unique_ptr<XidWatch>> XidWatch::start(const std::string& pci_address
                                                   std::function<void(Status)> lost,
                                                   std::span<const char* const> names) {
   auto library = std::make_unique<Library>();
-  PAGODA_RETURN_IF_ERROR(library->open(names.empty() ? std::span<const char* const>(kNames) : names));
+  PAGODA_RETURN_IF_ERROR(library->open(names.empty() ? std::span<const char* const>(kNvmlNames) : names));
   PAGODA_RETURN_IF_ERROR(library->begin(pci_address));
   return std::unique_ptr<XidWatch>(new XidWatch(std::move(library), pci_address, std::move(lost)));
 }
@@ -126,7 +126,7 @@ void XidWatch::wait(const std::stop_token& stop) {
     const int error = library_->wait(library_->events, &event, kWaitMs);
     if (error == kTimeout) continue;
     if (error == kGpuIsLost) return lost_(unavailable(concat("the GPU at ", gpu_, " is lost")));
-    if (error != kSuccess)
+    if (error != kNvmlSuccess)
       return log_warning("device", concat("Xid errors are not watched any more: ", library_->name_of(error)));
     if (event.type != kXidCriticalError) continue;
     if (const char* const what = fatal_xid(event.data))

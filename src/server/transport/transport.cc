@@ -23,7 +23,7 @@ namespace {
 namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 constexpr int kUnsentBytes = 32 << 10;  // in a socket's buffer, beyond what is on its way
 // A handshake takes some kilobytes; with the longest chain of certificates that is taken, not more than this.
 constexpr std::uint64_t kMaxHandshakeBytes = 256 << 10;
@@ -95,7 +95,7 @@ asio::awaitable<ErrorCode> Transport::handshake() {
     if (const ErrorCode error = tls_error(result); error != asio::error::would_block) co_return error;
     if (BIO_number_read(SSL_get_rbio(tls_.get())) > kMaxHandshakeBytes) co_return asio::error::message_size;
     const auto direction = wants_write_ ? Socket::wait_write : Socket::wait_read;
-    const auto [failed] = co_await socket_.async_wait(direction, kAwait);
+    const auto [failed] = co_await socket_.async_wait(direction, kAsTuple);
     if (failed) co_return failed;
     if (!socket_.is_open()) co_return asio::error::eof;
   }
@@ -104,7 +104,7 @@ asio::awaitable<ErrorCode> Transport::handshake() {
 asio::awaitable<Transport::Read> Transport::read_some(asio::mutable_buffer space) {
   Read read;
   if (tls_ == nullptr) {
-    const auto [error, count] = co_await socket_.async_read_some(space, kAwait);
+    const auto [error, count] = co_await socket_.async_read_some(space, kAsTuple);
     read.error = error;
     read.count = count;
     co_return read;
@@ -113,7 +113,7 @@ asio::awaitable<Transport::Read> Transport::read_some(asio::mutable_buffer space
     read.count = tls_read(space, read.error);
     if (read.error != asio::error::would_block) co_return read;
     const auto direction = wants_write_ ? Socket::wait_write : Socket::wait_read;
-    const auto [failed] = co_await socket_.async_wait(direction, kAwait);
+    const auto [failed] = co_await socket_.async_wait(direction, kAsTuple);
     if (!failed) continue;
     read.error = failed;
     co_return read;
@@ -157,7 +157,7 @@ std::size_t Transport::write_now(std::string_view data, ErrorCode& error) {
 }
 
 asio::awaitable<ErrorCode> Transport::wait_to_write() {
-  const auto [error] = co_await socket_.async_wait(Socket::wait_write, kAwait);
+  const auto [error] = co_await socket_.async_wait(Socket::wait_write, kAsTuple);
   co_return error;
 }
 

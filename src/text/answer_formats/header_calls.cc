@@ -50,7 +50,7 @@ std::optional<WrittenCall> read_numbered(std::string_view header, std::string_vi
       .name = std::string(name), .arguments = std::string(trim(body)), .id = std::string(header)};
 }
 
-const HeaderFormat kFormats[] = {
+const HeaderFormat kHeaderFormats[] = {
     {.name = "deepseek_v3",
      .section_open = "<｜tool▁calls▁begin｜>",
      .section_close = "<｜tool▁calls▁end｜>",
@@ -176,8 +176,8 @@ class HeaderCallStage final : public AnswerStage {
   bool blank_ = true;  // nothing in raw_ but markup
 };
 
-std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {
-  for (const HeaderFormat& format : kFormats)
+std::unique_ptr<AnswerStage> make_header_stage(const ToolContext& context, std::string_view name) {
+  for (const HeaderFormat& format : kHeaderFormats)
     if (format.name == name) return std::make_unique<HeaderCallStage>(format, context);
   return nullptr;
 }
@@ -186,8 +186,9 @@ std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_
 
 std::vector<ToolFormat> header_call_formats() {
   std::vector<ToolFormat> formats;
-  for (const HeaderFormat& format : kFormats)
-    formats.push_back({.name = format.name, .make = make_stage, .template_signs = format.template_signs});
+  for (const HeaderFormat& format : kHeaderFormats)
+    formats.push_back(
+        {.name = format.name, .make = make_header_stage, .template_signs = format.template_signs});
   return formats;
 }
 

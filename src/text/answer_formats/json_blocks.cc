@@ -293,7 +293,7 @@ class JsonBlockStage final : public AnswerStage {
   CitationFilter citations_;
 };
 
-std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {
+std::unique_ptr<AnswerStage> make_json_stage(const ToolContext& context, std::string_view name) {
   for (const JsonBlock& block : kBlocks)
     if (block.name == name) return std::make_unique<JsonBlockStage>(block, context);
   return nullptr;
@@ -304,7 +304,7 @@ std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_
 std::vector<ToolFormat> json_block_formats() {
   std::vector<ToolFormat> formats;
   for (const JsonBlock& block : kBlocks)
-    formats.push_back({.name = block.name, .make = make_stage, .template_signs = block.template_signs});
+    formats.push_back({.name = block.name, .make = make_json_stage, .template_signs = block.template_signs});
   return formats;
 }
 

@@ -18,7 +18,7 @@ struct PythonFormat {
   Markers template_signs = {};
 };
 
-const PythonFormat kFormats[] = {
+const PythonFormat kPythonFormats[] = {
     {.name = "olmo3",
      .open = "<function_calls>",
      .close = "</function_calls>",
@@ -37,7 +37,7 @@ const PythonFormat kFormats[] = {
     {.name = "pythonic", .bare = true, .template_signs = {"[func_name1(params_name1=params_value1"}},
 };
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // Whether bytes can still be a list of calls, "[" taken already, and when it is closed.
 class CallListScanner {
@@ -86,7 +86,7 @@ class CallListScanner {
 
  private:
   void take_name(char c) {  // up to the first "name("
-    if (is_space(c) && !named_) return;
+    if (is_blank(c) && !named_) return;
     if (c == '(' && named_) {
       called_ = true;
       open_ += '(';
@@ -185,7 +185,7 @@ class PythonCallStage final : public AnswerStage {
   std::size_t on_list(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (scanner_.state() == CallListScanner::State::closed) {
-        if (is_space(text[i])) continue;
+        if (is_blank(text[i])) continue;
         give_up(text.substr(0, i));  // calls stand alone
         return i;
       }
@@ -237,8 +237,8 @@ class PythonCallStage final : public AnswerStage {
   CallListScanner scanner_;
 };
 
-std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {
-  for (const PythonFormat& format : kFormats)
+std::unique_ptr<AnswerStage> make_python_stage(const ToolContext& context, std::string_view name) {
+  for (const PythonFormat& format : kPythonFormats)
     if (format.name == name) return std::make_unique<PythonCallStage>(format, context);
   return nullptr;
 }
@@ -247,8 +247,9 @@ std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_
 
 std::vector<ToolFormat> python_call_formats() {
   std::vector<ToolFormat> formats;
-  for (const PythonFormat& format : kFormats)
-    formats.push_back({.name = format.name, .make = make_stage, .template_signs = format.template_signs});
+  for (const PythonFormat& format : kPythonFormats)
+    formats.push_back(
+        {.name = format.name, .make = make_python_stage, .template_signs = format.template_signs});
   return formats;
 }
 

@@ -24,7 +24,7 @@ struct TagFormat {
   Markers template_signs = {};
 };
 
-const TagFormat kFormats[] = {
+const TagFormat kTagFormats[] = {
     {.name = "qwen3_coder",
      .section_open = {"<tool_call>"},
      .section_close = {"</tool_call>"},
@@ -321,8 +321,8 @@ class TagCallStage final : public AnswerStage {
   std::string body_;         // body of the call under way
 };
 
-std::unique_ptr<AnswerStage> make_stage(const ToolContext& context, std::string_view name) {
-  for (const TagFormat& format : kFormats)
+std::unique_ptr<AnswerStage> make_tag_stage(const ToolContext& context, std::string_view name) {
+  for (const TagFormat& format : kTagFormats)
     if (format.name == name) return std::make_unique<TagCallStage>(format, context);
   return nullptr;
 }
@@ -337,8 +337,8 @@ void add_argument(TagCall& call, std::string_view key, std::string_view text, co
 
 std::vector<ToolFormat> tag_call_formats() {
   std::vector<ToolFormat> formats;
-  for (const TagFormat& format : kFormats)
-    formats.push_back({.name = format.name, .make = make_stage, .template_signs = format.template_signs});
+  for (const TagFormat& format : kTagFormats)
+    formats.push_back({.name = format.name, .make = make_tag_stage, .template_signs = format.template_signs});
   return formats;
 }
 
