@@ -28,9 +28,9 @@ endfunction()
 # code, so that a fuzzing build compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that
 # each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
 # precompiled, beside the standard library's; PRECOMPILED_BY_TESTS: those of its tests. ALONE: expressions of the sources
-# that PAGODA_UNITY does not join.
+# that PAGODA_UNITY does not join. JOINED_TESTS: it joins the tests, too.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;JOINED_TESTS" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -68,6 +68,9 @@ function(pagoda_library name)
     pagoda_test_options(${name}_test)
     if(NOT PAGODA_CORE_ONLY)
       pagoda_precompile(${name}_test test ${ARG_PRECOMPILED_BY_TESTS})
+      if(ARG_JOINED_TESTS)
+        pagoda_join(${name}_test)
+      endif()
     endif()
     add_test(NAME ${name}_test COMMAND ${name}_test)
     set_property(GLOBAL APPEND PROPERTY PAGODA_TEST_PROGRAMS ${name}_test)

@@ -16,14 +16,14 @@ std::string call(std::string_view name, std::string_view arguments) {
   return concat("<tool_call>\n{\"name\": \"", name, "\", \"arguments\": ", arguments, "}\n</tool_call>");
 }
 
-struct Read {
+struct ReadState {
   Calls calls;
   bool ended = false;  // before the model did
   std::optional<FinishReason> reason;
   std::size_t tokens = 0;
 };
 
-Read read(std::string_view text, bool forced, std::size_t at_once) {
+ReadState read(std::string_view text, bool forced, std::size_t at_once) {
   const FakeTokenizer tokenizer;
   AnswerOptions options;
   options.parser = AnswerParserOptions{
@@ -31,7 +31,7 @@ Read read(std::string_view text, bool forced, std::size_t at_once) {
   options.parser->calls_forced = forced;
   options.parser->held_shape = &hermes_call_shape();
   ChoiceState state(options, tokenizer, {});
-  Read out;
+  ReadState out;
   for (std::size_t i = 0; i < text.size() && !state.finished(); i += at_once) {
     SequenceDelta delta;
     for (const char byte : text.substr(i, at_once))
@@ -55,12 +55,13 @@ TEST(ChoiceState, AForcedAnswerEndsWhereTheLastCallIsSaidAgain) {
   for (const std::size_t at_once : {1, 7, 10'000}) {
     SCOPED_TRACE(at_once);
     for (const std::string& repeated : {one, again}) {
-      const Read told = read(one + "\n" + other + "\n" + one + "\n" + repeated + "\n" + one, true, at_once);
+      const ReadState told =
+          read(one + "\n" + other + "\n" + one + "\n" + repeated + "\n" + one, true, at_once);
       EXPECT_EQ(told.calls.size(), 3u) << "others come between the first and the third";
       EXPECT_EQ(told.reason, FinishReason::stop);
       EXPECT_EQ(told.ended, at_once < 10'000);
     }
-    const Read whole = read(one + "\n" + other + "\n" + named, true, at_once);
+    const ReadState whole = read(one + "\n" + other + "\n" + named, true, at_once);
     EXPECT_EQ(whole.calls.size(), 3u);
     EXPECT_EQ(whole.calls[1], std::pair(std::string("f"), std::string(R"({"a": 2})")));
     EXPECT_EQ(whole.reason, FinishReason::length);

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = GrammarSpec::Kind;
 
-std::optional<GrammarSpec> read(std::string_view format, std::string* wrong = nullptr) {
+std::optional<GrammarSpec> read_fields(std::string_view format, std::string* wrong = nullptr) {
   const boost::json::value body = boost::json::parse(concat(R"({"response_format":)", format, "}"));
   FieldReader fields(body.as_object());
   std::optional<GrammarSpec> spec = read_response_format(fields, "response_format");
@@ -33,25 +33,25 @@ TEST(GrammarFields, AFormatIsWrittenInManyWays) {
         concat(R"({"type":"json_object","schema":)", kSchema, "}"),
         concat(R"({"type":"json_object","value":)", kSchema, "}"),
         concat(R"({"type":"json","value":)", kSchema, "}")}) {
-    const auto spec = read(format);
+    const auto spec = read_fields(format);
     ASSERT_TRUE(spec) << format;
     EXPECT_EQ(spec->kind, Kind::json_schema) << format;
     EXPECT_EQ(spec->text, kSchema) << format;
   }
   for (const char* format : {R"({"type":"json_object"})", R"({"type":"json"})"})
-    EXPECT_EQ(read(format)->kind, Kind::json_object) << format;
+    EXPECT_EQ(read_fields(format)->kind, Kind::json_object) << format;
   for (const char* format : {R"({"type":"regex","value":"a+"})", R"({"type":"regex","regex":"a+"})"}) {
-    EXPECT_EQ(read(format)->kind, Kind::regex);
-    EXPECT_EQ(read(format)->text, "a+");
+    EXPECT_EQ(read_fields(format)->kind, Kind::regex);
+    EXPECT_EQ(read_fields(format)->text, "a+");
   }
-  EXPECT_EQ(read(R"({"type":"grammar","grammar":"root ::= \"a\""})")->kind, Kind::grammar);
-  EXPECT_FALSE(read(R"({"type":"text"})"));
+  EXPECT_EQ(read_fields(R"({"type":"grammar","grammar":"root ::= \"a\""})")->kind, Kind::grammar);
+  EXPECT_FALSE(read_fields(R"({"type":"text"})"));
 }
 
 TEST(GrammarFields, WhatIsMissingIsNamed) {
   const auto wrong = [](std::string_view format) {
     std::string param;
-    (void)read(format, &param);
+    (void)read_fields(format, &param);
     return param;
   };
   EXPECT_EQ(wrong(R"({"type":"json_schema"})"), "response_format.json_schema");

@@ -75,10 +75,10 @@ TEST(JobQueue, OwnersWhoOweAreForgottenWithinABound) {
   EXPECT_LE(queue.num_known(), 5000u);
 }
 
-struct Event {
+struct QueuedEvent {
   int kind = 0, owner = 0, cost = 1, which = 0;
 };
-std::ostream& operator<<(std::ostream& out, const Event& e) {
+std::ostream& operator<<(std::ostream& out, const QueuedEvent& e) {
   constexpr const char* kKinds[] = {
       "push", "push of a new owner",          "take", "take small", "remove", "charge",
       "pass", "push of a new owner, and take"};
@@ -88,9 +88,9 @@ std::ostream& operator<<(std::ostream& out, const Event& e) {
 
 int between(int low, int high) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1)); }
 
-std::vector<Event> draw_events() {
-  std::vector<Event> events(static_cast<std::size_t>(between(1, 300)));
-  for (Event& e : events) {
+std::vector<QueuedEvent> draw_events() {
+  std::vector<QueuedEvent> events(static_cast<std::size_t>(between(1, 300)));
+  for (QueuedEvent& e : events) {
     constexpr int kKinds[] = {0, 0, 1, 2, 2, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7, 7, 7};
     e = {.kind = kKinds[between(0, std::size(kKinds) - 1)],
          .owner = between(0, 4),
@@ -113,10 +113,10 @@ struct Known {
   std::size_t owners = 1;
 };
 
-constexpr double kLeast = 10, kSmall = 14;
+constexpr double kLeast = 10, kSmallJob = 14;
 constexpr TimeNs kMaxWait = 50;
 
-void play(const std::vector<Event>& events) {
+void play(const std::vector<QueuedEvent>& events) {
   JobQueue queue;
   std::vector<Known> waiting;
   std::map<std::string, double> charged;
@@ -161,7 +161,7 @@ void play(const std::vector<Event>& events) {
 
   const auto push = [&](const std::string& owner, double cost) {
     Known known{
-        .id = next_id++, .owner = owner, .cost = cost, .small = cost <= kSmall, .due = now + kMaxWait};
+        .id = next_id++, .owner = owner, .cost = cost, .small = cost <= kSmallJob, .due = now + kMaxWait};
     known.own = cost + charged[owner];
     for (const Known& one : waiting)
       if (one.owner == owner) known.own += one.cost;
@@ -171,7 +171,7 @@ void play(const std::vector<Event>& events) {
   };
   const auto fresh = [&] { return "new" + std::to_string(num_fresh++); };
 
-  for (const Event& e : events) {
+  for (const QueuedEvent& e : events) {
     switch (e.kind) {
       case 0:
         push(std::to_string(e.owner), e.cost);
@@ -213,8 +213,8 @@ void play(const std::vector<Event>& events) {
 
 TEST(JobQueueProperty, NoOrderOfArrivalsMakesAJobWaitForMoreThanItsShare) {
   EXPECT_TRUE(rc::check([] {
-    const std::vector<Event> events = draw_events();
-    for (const Event& event : events) RC_LOG() << event << "\n";
+    const std::vector<QueuedEvent> events = draw_events();
+    for (const QueuedEvent& event : events) RC_LOG() << event << "\n";
     play(events);
   }));
 }

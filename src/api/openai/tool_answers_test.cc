@@ -19,8 +19,8 @@ constexpr std::string_view kTools =
 constexpr std::string_view kCall =
     "hm</think>\n\nOk <tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
 
-struct Call {
-  explicit Call(std::string_view fields, std::string_view assistant = "<think>") : model(1000) {
+struct ToolAnswer {
+  explicit ToolAnswer(std::string_view fields, std::string_view assistant = "<think>") : model(1000) {
     model.chat_template = *ChatTemplate::parse(
         "{% for m in messages %}{{ m.content }}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}"
         "{% endfor %}\n" +
@@ -57,7 +57,7 @@ struct Call {
 };
 
 TEST(ToolAnswers, AWholeMessage) {
-  Call call(kTools);
+  ToolAnswer call(kTools);
   call.answer(kCall);
   const json::object choice = call.choice();
   EXPECT_EQ(choice.at("finish_reason"), "tool_calls");
@@ -79,7 +79,7 @@ TEST(ToolAnswers, ACustomToolIsCalledWithAText) {
       R"("tools":[{"type":"custom","custom":{"name":"say","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[a-z]+"}}}}])";
   const std::string said =
       "</think><tool_call>{\"name\": \"say\", \"arguments\": {\"input\": \"a\\tb\"}}</tool_call>";
-  Call whole(tools), stream(tools + R"(,"stream":true)");
+  ToolAnswer whole(tools), stream(tools + R"(,"stream":true)");
   whole.answer(said);
   const json::value call = whole.choice().at("message").at("tool_calls").at(0);
   EXPECT_EQ(call.at("type"), "custom");
@@ -91,20 +91,20 @@ TEST(ToolAnswers, ACustomToolIsCalledWithAText) {
 }
 
 TEST(ToolAnswers, UsageTellsTheTokensOfTheReasoning) {
-  Call call(kTools);
+  ToolAnswer call(kTools);
   call.answer("hm</think>ok");
   const json::value usage = parse_json(call.builder->body())->at("usage");
   EXPECT_EQ(usage.at("completion_tokens_details").at("reasoning_tokens"), 10);
 }
 
 TEST(ToolAnswers, ContentIsNullWhereThereAreOnlyCalls) {
-  Call call(kTools, "");
+  ToolAnswer call(kTools, "");
   call.answer("<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>");
   EXPECT_TRUE(call.choice().at("message").at("content").is_null());
 }
 
 TEST(ToolAnswers, AStreamJoinsToTheSameMessage) {
-  Call call(std::string(kTools) + ",\"stream\":true,\"logprobs\":false");
+  ToolAnswer call(std::string(kTools) + ",\"stream\":true,\"logprobs\":false");
   call.answer(kCall);
   std::string content, reasoning, name, arguments, reason;
   int begun = 0;
@@ -145,7 +145,7 @@ TEST(ToolAnswers, AStreamJoinsToTheSameMessage) {
 TEST(ToolAnswers, WithoutToolsOrWithToolChoiceNoneTheMarkupStays) {
   for (const std::string& fields :
        {std::string("\"n\":1"), std::string(kTools) + ",\"tool_choice\":\"none\""}) {
-    Call call(fields, "");
+    ToolAnswer call(fields, "");
     call.answer("<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>");
     const json::object choice = call.choice();
     EXPECT_EQ(choice.at("message").at("content"),
@@ -160,16 +160,16 @@ TEST(ToolAnswers, OnlyOneCallWhereTheRequestWantsNoParallelOnes) {
       "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"f\", "
       "\"arguments\": {}}"
       "</tool_call>";
-  Call both(kTools, "");
+  ToolAnswer both(kTools, "");
   both.answer(two);
   EXPECT_EQ(both.choice().at("message").at("tool_calls").as_array().size(), 2u);
-  Call one(std::string(kTools) + ",\"parallel_tool_calls\":false", "");
+  ToolAnswer one(std::string(kTools) + ",\"parallel_tool_calls\":false", "");
   one.answer(two);
   EXPECT_EQ(one.choice().at("message").at("tool_calls").as_array().size(), 1u);
 }
 
 TEST(ToolAnswers, ACallThatIsCutOffIsText) {
-  Call call(kTools, "");
+  ToolAnswer call(kTools, "");
   call.answer("<tool_call>{\"name\": \"f\"", FinishReason::length);
   const json::object choice = call.choice();
   EXPECT_EQ(choice.at("finish_reason"), "length");
@@ -177,7 +177,7 @@ TEST(ToolAnswers, ACallThatIsCutOffIsText) {
 }
 
 TEST(ToolAnswers, ReasoningCanBeLeftOut) {
-  Call call("\"include_reasoning\":false");
+  ToolAnswer call("\"include_reasoning\":false");
   call.answer("hm</think>Ok");
   const json::object message = call.choice().at("message").as_object();
   EXPECT_EQ(message.at("content"), "Ok");
@@ -185,7 +185,7 @@ TEST(ToolAnswers, ReasoningCanBeLeftOut) {
 }
 
 TEST(ToolAnswers, ReasoningStaysInTheTextWhereItIsWantedRaw) {
-  Call call("\"reasoning_format\":\"none\"");
+  ToolAnswer call("\"reasoning_format\":\"none\"");
   call.answer("hm</think>Ok");
   const json::object message = call.choice().at("message").as_object();
   EXPECT_EQ(message.at("content"), "hm</think>Ok");
@@ -195,7 +195,7 @@ TEST(ToolAnswers, ReasoningStaysInTheTextWhereItIsWantedRaw) {
 // The fake tokenizer's special token <x> means nothing to the format: it is no text, unless asked for.
 TEST(ToolAnswers, SpecialTokensAreNoText) {
   for (const bool shown : {false, true}) {
-    Call call(shown ? "\"skip_special_tokens\":false" : "\"skip_special_tokens\":true", "");
+    ToolAnswer call(shown ? "\"skip_special_tokens\":false" : "\"skip_special_tokens\":true", "");
     SequenceDelta delta = delta_of("a");
     delta.token_ids.push_back(FakeTokenizer::kSpecial);
     call.add(std::move(delta));
@@ -205,7 +205,7 @@ TEST(ToolAnswers, SpecialTokensAreNoText) {
 }
 
 TEST(ToolAnswers, StopStringsEndWhatIsOpen) {
-  Call call(std::string(kTools) + ",\"stop\":[\"END\"]", "");
+  ToolAnswer call(std::string(kTools) + ",\"stop\":[\"END\"]", "");
   call.answer("a <tool_call>{\"name\": END and more");
   const json::object choice = call.choice();
   EXPECT_EQ(choice.at("message").at("content"), "a <tool_call>{\"name\": ");

@@ -17,7 +17,7 @@
 namespace pagoda {
 namespace {
 
-using Answer = std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>;
+using SeedAnswers = std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>;
 
 std::string model_of(const std::string& family) {
   const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + family;
@@ -54,8 +54,8 @@ class Rig {
   AssembledEngine& engine() { return *engine_; }
 
   // Three sessions, whose turns share their beginnings; one after the other, or all at once.
-  std::vector<Answer> ask(bool all_at_once, std::size_t count = 9) {
-    std::vector<Answer> answers(count);
+  std::vector<SeedAnswers> ask(bool all_at_once, std::size_t count = 9) {
+    std::vector<SeedAnswers> answers(count);
     std::map<RequestId, std::size_t> which;
     OutputCollector collector;
     std::size_t open = 0;
@@ -123,7 +123,7 @@ TEST_P(DeviceTiers, GiveTheSameBits) {
   EngineFlags flags = flags_for(GetParam().family);
   flags.kv_manager = GetParam().manager;
   flags.async_scheduling = GetParam().async;
-  std::vector<Answer> wanted;
+  std::vector<SeedAnswers> wanted;
   {
     EngineFlags whole = flags;
     whole.enable_prefix_caching = false;

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::GgufBuilder;
 
-const std::string kFixtures = PAGODA_SOURCE_DIR "/tests/fixtures/tokenizers/";
+const std::string kTokenizerFixtures = PAGODA_SOURCE_DIR "/tests/fixtures/tokenizers/";
 
 std::string shared_data() {
   if (const char* path = std::getenv("PAGODA_SHARED_DATA")) return path;
@@ -112,24 +112,24 @@ TEST(LoadTokenizer, Phi3StripsBehindSpecialTokens) {
   EXPECT_EQ(ids("<|endoftext|>\n"), (std::vector<TokenId>{32000, 29871, 13})) << "but for this one";
 }
 
-class Folder : public ::testing::Test {
+class TokenizerFolder : public ::testing::Test {
  protected:
-  Folder() : path_(fs::path(::testing::TempDir()) / "pagoda_load_tokenizer_test") {
+  TokenizerFolder() : path_(fs::path(::testing::TempDir()) / "pagoda_load_tokenizer_test") {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }
-  ~Folder() override { fs::remove_all(path_); }
+  ~TokenizerFolder() override { fs::remove_all(path_); }
   void write(const std::string& name, const std::string& bytes) {
     std::ofstream(path_ / name, std::ios::binary) << bytes;
   }
   fs::path path_;
 };
 
-TEST_F(Folder, FindsEachForm) {
+TEST_F(TokenizerFolder, FindsEachForm) {
   EXPECT_EQ(load_tokenizer(path_.string()).error().code(), StatusCode::not_found);
-  write("tokenizer.model", read(kFixtures + "sp_bpe.model"));
+  write("tokenizer.model", read(kTokenizerFixtures + "sp_bpe.model"));
   EXPECT_TRUE(load_tokenizer(path_.string()));
-  write("tokenizer.json", read(kFixtures + "llama3.json"));
+  write("tokenizer.json", read(kTokenizerFixtures + "llama3.json"));
   write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
   const auto folder = load_tokenizer(path_.string());
   ASSERT_TRUE(folder);
@@ -149,12 +149,14 @@ TEST_F(Folder, FindsEachForm) {
   EXPECT_FALSE(load_tokenizer((path_ / "absent").string()));
 }
 
-TEST_F(Folder, TokenizeAnswersEachLine) {
+TEST_F(TokenizerFolder, TokenizeAnswersEachLine) {
   write("in.jsonl",
         "{\"text\": \"the way\"}\nnonsense\n{\"text\": 3}\n\n{\"text\": "
         "\"a\\ud83d\\ude42\\u2028\"}\n[1]\n{\"text\": \"\xFF\"}\n");
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(run_tokenize({.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "in.jsonl").string()}), 0);
+  EXPECT_EQ(
+      run_tokenize({.tokenizer = kTokenizerFixtures + "gpt2.json", .input = (path_ / "in.jsonl").string()}),
+      0);
   const std::string encoded = ::testing::internal::GetCapturedStdout();
   std::istringstream lines(encoded);
   std::vector<std::string> all;
@@ -164,10 +166,10 @@ TEST_F(Folder, TokenizeAnswersEachLine) {
     EXPECT_TRUE(all[bad].starts_with("{\"error\": ")) << all[bad];
   write("ids.jsonl", all[0] + "\n" + all[3] + "\n{\"ids\": [-1]}\n{\"ids\": [1.5]}\n");
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(
-      run_tokenize(
-          {.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "ids.jsonl").string(), .decode = true}),
-      0);
+  EXPECT_EQ(run_tokenize({.tokenizer = kTokenizerFixtures + "gpt2.json",
+                          .input = (path_ / "ids.jsonl").string(),
+                          .decode = true}),
+            0);
   const std::string decoded = ::testing::internal::GetCapturedStdout();
   EXPECT_TRUE(
       decoded.starts_with("{\"text\": \"the way\"}\n{\"text\": \"a\\ud83d\\ude42\\u2028\"}\n{\"error\": "))
@@ -175,7 +177,8 @@ TEST_F(Folder, TokenizeAnswersEachLine) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(run_tokenize({.tokenizer = (path_ / "absent").string(), .input = (path_ / "in.jsonl").string()}),
             2);
-  EXPECT_EQ(run_tokenize({.tokenizer = kFixtures + "gpt2.json", .input = (path_ / "absent").string()}), 2);
+  EXPECT_EQ(
+      run_tokenize({.tokenizer = kTokenizerFixtures + "gpt2.json", .input = (path_ / "absent").string()}), 2);
   const std::string errors = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 2);
 }

@@ -15,12 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kModel = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/llama";
+const fs::path kDigestModel = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/llama";
 
 class WeightsDigest : public ::testing::Test {
  protected:
   WeightsDigest() {
-    fs::copy(kModel, model());
+    fs::copy(kDigestModel, model());
     for (const auto& file : fs::directory_iterator(model())) fs::permissions(file, fs::perms::owner_all);
   }
   fs::path model() const { return fs::path(scratch_.path()) / "model"; }
@@ -42,7 +42,7 @@ class WeightsDigest : public ::testing::Test {
 };
 
 TEST_F(WeightsDigest, IsThatOfTheBytes) {
-  const std::string here = digest(kModel);
+  const std::string here = digest(kDigestModel);
   EXPECT_EQ(digest(model()), here) << "a copy";
   fs::remove_all(folder());
   EXPECT_EQ(digest(model(), 1), here);

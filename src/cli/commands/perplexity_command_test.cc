@@ -86,7 +86,7 @@ TEST(PerplexityCommand, TheGoldenTextInTheDefaultType) {
   // Roundings move each token's logit either way: together two of them may differ by more than each does.
   for (const Case& c :
        {Case{"auto", "auto", 0.006}, Case{"auto", "int8", 0.008}, Case{"bfloat16", "int8", 0.003}}) {
-    SCOPED_TRACE(testing::Message() << c.dtype << " " << c.kv_cache_dtype);
+    SCOPED_TRACE(::testing::Message() << c.dtype << " " << c.kv_cache_dtype);
     args.engine.dtype = c.dtype;
     args.engine.kv_cache_dtype = c.kv_cache_dtype;
     ::testing::internal::CaptureStdout();
