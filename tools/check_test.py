@@ -24,8 +24,11 @@ CLEAN = {
     "src/text/tokenizer.h": '#pragma once\n#include "base/status.h"\n#include "text/other.h"\n',
     "src/text/other.h": "#pragma once\nnamespace pagoda {\nclass Other final {\n};\n}  // namespace pagoda\n",
     "src/text/mine.cc": (
-        "namespace pagoda {\nnamespace {\nstruct Other {\n};\n}  // namespace\nclass Unlike;\n}  // namespace pagoda\n"
+        "namespace pagoda {\nnamespace {\nstruct Other {\n};\nbool mine(char c) {\n}\n}  // namespace\nclass Unlike;\n}  // namespace pagoda\n"
     ),
+    "src/CMakeLists.txt": "pagoda_library(text DEPS base ALONE apart /forms/)\n",
+    "src/text/apart.cc": "namespace {\nbool mine(char c) {\n}\n}  // namespace\n",
+    "src/text/forms/a.cc": "namespace {\nbool mine(char c) {\n}\n}  // namespace\n",
     "src/server/server.cc": '#include <vector>\n#include "engine/client.h"\n#include "text/tokenizer.h"\n',
     "src/api/json.h": '#pragma once\n#include "text/tokenizer.h"\n',
     "src/api/openai/parser.cc": '#include "api/json.h"\n#include "api/openai/parser.h"\n',
@@ -105,6 +108,11 @@ def test_clean_tree(tmp_path):
             "src/text/other.h:3: pagoda::Other is already defined in src/text/b.cc:2",
         ),
         ("docs/a.md", "The client is told of it.\n", "docs/a.md:1: 'is told': say it in plain technical English"),
+        (
+            "src/text/parts.cc",
+            "namespace pagoda {\nnamespace {\nint mine(int x) {\n}\n}  // namespace\n}  // namespace pagoda\n",
+            "src/text/parts.cc:3: mine() is in src/text/mine.cc:5, too, and the two may be compiled as one file",
+        ),
         (
             "src/text/c.cc",
             "// A stream that ends early is\n// gone on with later.\nint x;\n",

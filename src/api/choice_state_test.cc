@@ -23,7 +23,7 @@ struct ReadState {
   std::size_t tokens = 0;
 };
 
-ReadState read(std::string_view text, bool forced, std::size_t at_once) {
+ReadState read_states(std::string_view text, bool forced, std::size_t at_once) {
   const FakeTokenizer tokenizer;
   AnswerOptions options;
   options.parser = AnswerParserOptions{
@@ -56,18 +56,18 @@ TEST(ChoiceState, AForcedAnswerEndsWhereTheLastCallIsSaidAgain) {
     SCOPED_TRACE(at_once);
     for (const std::string& repeated : {one, again}) {
       const ReadState told =
-          read(one + "\n" + other + "\n" + one + "\n" + repeated + "\n" + one, true, at_once);
+          read_states(one + "\n" + other + "\n" + one + "\n" + repeated + "\n" + one, true, at_once);
       EXPECT_EQ(told.calls.size(), 3u) << "others come between the first and the third";
       EXPECT_EQ(told.reason, FinishReason::stop);
       EXPECT_EQ(told.ended, at_once < 10'000);
     }
-    const ReadState whole = read(one + "\n" + other + "\n" + named, true, at_once);
+    const ReadState whole = read_states(one + "\n" + other + "\n" + named, true, at_once);
     EXPECT_EQ(whole.calls.size(), 3u);
     EXPECT_EQ(whole.calls[1], std::pair(std::string("f"), std::string(R"({"a": 2})")));
     EXPECT_EQ(whole.reason, FinishReason::length);
     // One that is cut may still have become another.
-    EXPECT_EQ(read(one + "\n" + one.substr(0, one.size() - 25), true, at_once).calls.size(), 2u);
-    EXPECT_EQ(read(one + "\n" + one + "\n" + one, false, at_once).calls.size(), 3u);
+    EXPECT_EQ(read_states(one + "\n" + one.substr(0, one.size() - 25), true, at_once).calls.size(), 2u);
+    EXPECT_EQ(read_states(one + "\n" + one + "\n" + one, false, at_once).calls.size(), 3u);
   }
 }
 

@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-std::string read(std::string_view arguments, std::size_t piece) {
+std::string read_input(std::string_view arguments, std::size_t piece) {
   CustomInput input;
   std::string out;
   for (std::size_t at = 0; at < arguments.size(); at += piece) out += input.push(arguments.substr(at, piece));
@@ -15,7 +15,7 @@ std::string read(std::string_view arguments, std::size_t piece) {
 
 void expect(std::string_view arguments, std::string_view text) {
   for (std::size_t piece = 1; piece <= arguments.size() + 1; ++piece)
-    EXPECT_EQ(read(arguments, piece), text) << arguments << " in pieces of " << piece;
+    EXPECT_EQ(read_input(arguments, piece), text) << arguments << " in pieces of " << piece;
 }
 
 TEST(CustomInput, IsTheStringOfItsArgument) {

@@ -13,7 +13,7 @@ constexpr std::int64_t kMaxOptionalPairs =
     90'000;                              // compiling is quadratic in an object's optional properties
 constexpr std::size_t kMaxCombined = 3;  // patterns of which a name may match several
 
-json::value all_of(json::array parts) {
+json::value all_parts(json::array parts) {
   return parts.size() == 1 ? std::move(parts.front()) : json::value{{"allOf", std::move(parts)}};
 }
 
@@ -58,7 +58,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
         OpenNames patterns = open;
         patterns.additional = nullptr;
         PAGODA_RETURN_IF_ERROR(by_patterns(name, patterns, path, more));
-        if (more) schema = all_of({std::move(schema), *std::move(more)});
+        if (more) schema = all_parts({std::move(schema), *std::move(more)});
       }
       PAGODA_RETURN_IF_ERROR(add(name, std::move(schema), at(path, concat("properties/", name))));
     }
@@ -163,7 +163,7 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
     if (*matches) said.push_back(schema);
   }
   if (said.empty() && open.additional != nullptr) said.push_back(*open.additional);
-  if (!said.empty()) out = all_of(std::move(said));
+  if (!said.empty()) out = all_parts(std::move(said));
   return ok_status();
 }
 
@@ -203,7 +203,7 @@ Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& p
       (matches ? set.all : set.none).push_back(open.patterns[i].first.all.front());
       if (matches) said.push_back(open.patterns[i].second);
     }
-    PAGODA_RETURN_IF_ERROR(add(set.pattern(), all_of(std::move(said)), "patternProperties"));
+    PAGODA_RETURN_IF_ERROR(add(set.pattern(), all_parts(std::move(said)), "patternProperties"));
   }
   if (open.additional != nullptr) {
     PatternSet set = others;

@@ -15,7 +15,7 @@ constexpr std::int32_t kCheckRows = 70, kCheckColumns = 210, kCheckDepth = 160;
 
 enum class Numbers { whole, of_every_size };
 
-std::uint32_t drawn(std::uint64_t stream, std::size_t which) {
+std::uint32_t drawn_bits(std::uint64_t stream, std::size_t which) {
   return static_cast<std::uint32_t>(random_bits(12, stream, which));
 }
 
@@ -24,7 +24,7 @@ std::vector<float> inputs(Numbers numbers) {
   std::vector<float> x;
   for (std::int32_t row = 0; row < kCheckRows; ++row)
     for (std::int32_t i = 0; i < kCheckDepth; ++i) {
-      const std::uint32_t bits = drawn(1, x.size());
+      const std::uint32_t bits = drawn_bits(1, x.size());
       if (numbers == Numbers::whole)
         x.push_back(i % kFloat8Scale == 0 ? 448.0f : static_cast<float>(bits % 5) - 2);
       else
@@ -40,7 +40,7 @@ std::vector<std::byte> weights(Numbers numbers, bool blocks) {
   for (std::int32_t n = 0; n < kCheckColumns; ++n) {
     std::vector<std::byte> row(static_cast<std::size_t>(float8_row_bytes(kCheckDepth, blocks)));
     for (std::int32_t i = 0; i < kCheckDepth; ++i) {
-      const std::uint32_t bits = drawn(2, all.size() + static_cast<std::size_t>(i));
+      const std::uint32_t bits = drawn_bits(2, all.size() + static_cast<std::size_t>(i));
       const auto code = static_cast<std::uint8_t>(bits >> 8);
       const std::uint8_t any = (code & 0x7F) == 0x7F ? 0 : code;
       row[static_cast<std::size_t>(i / 32 * 32 + float8_byte(i % 32))] =
@@ -49,7 +49,8 @@ std::vector<std::byte> weights(Numbers numbers, bool blocks) {
                                                                    : kWhole[bits % 5]);
     }
     for (std::int32_t i = 0; i < (blocks ? (kCheckDepth + kFloat8Scale - 1) / kFloat8Scale : 1); ++i) {
-      const float scale = 0.01f * static_cast<float>(1 + drawn(3, static_cast<std::size_t>(4 * n + i)) % 100);
+      const float scale =
+          0.01f * static_cast<float>(1 + drawn_bits(3, static_cast<std::size_t>(4 * n + i)) % 100);
       std::memcpy(row.data() + kCheckDepth + 4 * i, &scale, sizeof scale);
     }
     all.insert(all.end(), row.begin(), row.end());

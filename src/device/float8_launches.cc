@@ -15,7 +15,7 @@ struct Shape {
 };
 constexpr Shape kShapes[KernelLaunches::kFloat8Forms] = {{32, 64},  {48, 64},   {64, 64},
                                                          {112, 64}, {128, 128}, {192, 128}};
-constexpr ProductTile tile_of(Float8Form form, bool blocks) {
+constexpr ProductTile float8_tile_of(Float8Form form, bool blocks) {
   const Shape& shape = kShapes[static_cast<std::size_t>(form)];
   return float8_tile(shape.columns, shape.rows, blocks);
 }
@@ -30,7 +30,7 @@ static_assert(std::ranges::all_of(kShapes, [](const Shape& shape) {
 
 // The lines of both matrices have to come into shared memory; where there are many, tensor cores count, too.
 std::int64_t float8_time_of(Float8Form form, std::int32_t rows, std::int32_t n) {
-  const ProductTile tile = tile_of(form, false);
+  const ProductTile tile = float8_tile_of(form, false);
   const std::int64_t stage = tile.rows <= 64 ? tile.rows + tile.columns : (tile.columns <= 128 ? 200 : 270);
   return stage * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
 }
@@ -67,7 +67,7 @@ Status KernelLaunches::linear_float8(Element weight, LinearArgs args, Float8Form
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;
   const bool blocks = weight == Element::fp8_blocks;
-  const ProductTile tile = tile_of(form, blocks);
+  const ProductTile tile = float8_tile_of(form, blocks);
   const std::int64_t clusters = std::min(cluster_tiles(tile, args.rows, args.n), kBulkClusters);
   const KernelId first = blocks ? KernelId::linear_float8_blocks_32_64 : KernelId::linear_float8_32_64;
   return put(static_cast<KernelId>(static_cast<std::int32_t>(first) + static_cast<std::int32_t>(form)),

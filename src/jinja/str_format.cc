@@ -82,7 +82,7 @@ std::string group(const std::string& digits, char separator, std::size_t size) {
   return out;
 }
 
-void repeat(StringBuilder& out, const std::string& fill, std::int64_t count) {
+void append_repeated(StringBuilder& out, const std::string& fill, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) out.append(fill);
 }
 
@@ -94,11 +94,11 @@ Value align(Render& render, const FormatSpec& spec, char fallback, const std::st
       std::max<std::int64_t>(spec.width - body.num_chars - static_cast<std::int64_t>(prefix.size()), 0);
   const std::int64_t before = how == '>' ? missing : how == '^' ? missing / 2 : 0;
   StringBuilder out;
-  repeat(out, spec.fill, before);
+  append_repeated(out, spec.fill, before);
   out.append(prefix);
-  if (how == '=') repeat(out, spec.fill, missing);
+  if (how == '=') append_repeated(out, spec.fill, missing);
   out.append(body);
-  if (how != '=') repeat(out, spec.fill, missing - before);
+  if (how != '=') append_repeated(out, spec.fill, missing - before);
   return out.take(render);
 }
 

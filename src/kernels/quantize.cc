@@ -36,7 +36,7 @@ float extreme(std::span<const float> x) {
 }
 
 template <class T, auto kConvert>
-void plain(const float* x, std::uint8_t* b) {
+void quantize_plain(const float* x, std::uint8_t* b) {
   const T value = kConvert(*x);
   std::memcpy(b, &value, sizeof value);
 }
@@ -196,11 +196,11 @@ void q4_k(const float* x, std::uint8_t* b) {
 Encode encoder(DType dtype) {
   switch (dtype) {
     case DType::f32:
-      return plain<float, kSame>;
+      return quantize_plain<float, kSame>;
     case DType::f16:
-      return plain<std::uint16_t, half_of>;
+      return quantize_plain<std::uint16_t, half_of>;
     case DType::bf16:
-      return plain<std::uint16_t, float_to_bfloat16>;
+      return quantize_plain<std::uint16_t, float_to_bfloat16>;
     case DType::q4_0:
       return q4_0;
     case DType::q5_0:

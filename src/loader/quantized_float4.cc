@@ -74,7 +74,7 @@ void put_codes(const std::byte* pairs, std::byte* to) {
 }
 
 // DType::nvfp4_scaled: what scales are multiplied and divided by, 4 of them and 64 codes.
-Status decode_blocks(const Nvfp4& of, std::int64_t first, std::int64_t count, std::byte* to) {
+Status decode_nvfp4(const Nvfp4& of, std::int64_t first, std::int64_t count, std::byte* to) {
   const std::int64_t blocks = of.columns / 64;
   for (std::int64_t row = first; row < first + count; ++row) {
     float whole = 0, unused = 0;
@@ -163,7 +163,7 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   if (as_stored) out.dtype = DType::nvfp4_scaled;
   out.decode = [of = Nvfp4{weight, scales, powers.data, *global, matrix_rows, columns}, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) {
-    return as_stored ? decode_blocks(of, first, count, to) : decode_values(of, first, count, to);
+    return as_stored ? decode_nvfp4(of, first, count, to) : decode_values(of, first, count, to);
   };
   return out;
 }

@@ -115,11 +115,8 @@ std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, co
 std::unique_ptr<FeedForward> make_part(const DenseFeedForwardConfig& config, const LayerPlace& place) {
   const WeightNames& names = place.loader.names();
   DenseNames own = {names.gate, names.up, names.down, names.fused_gate_up};
-  // MLX's folders of LFM2-MoE have Llama's names in place of w1, w3 and w2.
-  const std::string_view module = std::string_view(names.down).substr(0, names.down.rfind('.') + 1);
-  const std::string down = concat(module, "down_proj");
-  if (names.down.ends_with(".w2") && place.loader.reader().has(place.prefix + down + ".weight"))
-    own = {concat(module, "gate_proj"), concat(module, "up_proj"), down, ""};
+  const DenseNames& other = names.other_dense;
+  if (!other.down.empty() && place.loader.reader().has(place.prefix + other.down + ".weight")) own = other;
   return make_dense(config, own, place.shard.inner, place);
 }
 

@@ -20,7 +20,7 @@ std::string stem_of(std::string_view name) {
   return stem;
 }
 
-Status unsupported(std::string_view name, const std::vector<std::string_view>& supported) {
+Status unsupported_names(std::string_view name, const std::vector<std::string_view>& supported) {
   const std::string stem = stem_of(name);
   std::string_view nearest;
   std::size_t least = std::max<std::size_t>(2, stem.size() / 4) + 1;
@@ -70,14 +70,14 @@ Status unsupported_config(std::string_view name) {
     for (const FamilyConfig& config : family->configs) names.push_back(config.class_name);
     for (const FamilyWrapper& wrapper : family->wrappers) names.push_back(wrapper.class_name);
   }
-  return unsupported(name, names);
+  return unsupported_names(name, names);
 }
 
 Status unsupported_gguf(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Family* family : families())
     for (const FamilyGguf& gguf : family->ggufs) names.push_back(gguf.name);
-  return unsupported(name, names);
+  return unsupported_names(name, names);
 }
 
 }  // namespace pagoda

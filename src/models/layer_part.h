@@ -152,13 +152,9 @@ std::unique_ptr<FeedForward> make_part(const MixtureBesideDenseConfig& config, c
 std::unique_ptr<FeedForward> make_part(const SparseFeedForwardConfig& config, const LayerPlace& place);
 std::unique_ptr<FeedForward> make_part(const XieluConfig& config, const LayerPlace& place);
 
-// A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.
-struct DenseNames {
-  std::string gate, up, down;
-  std::string gate_up;  // instead of gate and up
-};
 // Whether the file has no gate apart and its rows above those of `up`, as some converters write them.
 bool gate_is_in_up(const DenseNames& names, std::int64_t inner, const LayerPlace& place);
+// A dense feed-forward under these names, behind the layer's prefix, and with this part of its features.
 std::unique_ptr<FeedForward> make_dense(const DenseFeedForwardConfig& config, const DenseNames& names,
                                         const FeatureShard& shard, const LayerPlace& place);
 

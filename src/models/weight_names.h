@@ -45,6 +45,12 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places);
 // The form of MLX's folders beside that of `names`: tensors of all experts at `place`, gate and up apart.
 ExpertNames mlx_experts(ExpertNames names, const std::string& place);
 
+// Names of a dense feed-forward's matrices; "" for one that it lacks.
+struct DenseNames {
+  std::string gate = {}, up = {}, down = {};
+  std::string gate_up = {};  // instead of gate and up
+};
+
 // Names of the parts of linear attention, after `layer`; as in WeightNames. A file has the
 // products in one of the forms.
 struct LinearAttentionNames {
@@ -90,6 +96,7 @@ struct WeightNames {
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
+  DenseNames other_dense = {};            // other names: those of a file that has this `down`
   std::string curve = {};                 // parameters of a learned activation (xIELU)
   bool transposed = false;                // linear weights are stored [in, out]
   std::vector<ExpertNames> experts = {};  // a file has one of these forms

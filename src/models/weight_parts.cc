@@ -65,6 +65,11 @@ std::optional<ModulePart> find_part(const WeightNames& names, std::string_view m
   };
   if (is_one_of(names, kSublayers) || is_one_of(names, kBeside) || is_one_of(names.linear_attention, kLinear))
     return found;
+  const std::pair<const std::string&, WeightName> others[] = {{names.other_dense.gate, &WeightNames::gate},
+                                                              {names.other_dense.up, &WeightNames::up},
+                                                              {names.other_dense.down, &WeightNames::down}};
+  for (const auto& [name, part] : others)
+    if (!name.empty() && name == module) return ModulePart{.part = part, .layer = found.layer};
   for (const ExpertNames& form : names.experts)
     if (is_one_of(form, kExperts) || is_one_of(form, kRouters)) return found;
   return std::nullopt;

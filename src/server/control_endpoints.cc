@@ -156,7 +156,7 @@ constexpr Route kControlRoutes[] = {
     {admin_route("POST", "/reset_prefix_cache"), reset_prefix_cache},
     {admin_route("POST", "/sleep"), sleep},
     {admin_route("POST", "/wake_up"), wake_up},
-    {admin_route("DELETE", "/admin_route/sessions/{id}"), erase_session},
+    {admin_route("DELETE", "/admin/sessions/{id}"), erase_session},
     {admin_route("GET", "/is_sleeping"), is_sleeping},
     {admin_route("GET", "/tokenizer_info"), tokenizer_info},
 };

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-void write(JsonWriter& json, const PrefixInfo& prefix) {
+void write_prefix(JsonWriter& json, const PrefixInfo& prefix) {
   json.begin_object().key("object").string("prefix");
   json.key("name").string(to_valid_utf8(prefix.name));
   json.key("num_tokens").integer(prefix.num_tokens);
@@ -38,7 +38,7 @@ class PrefixWait final : public EngineWait, public OutputSink {
       if (known.name == prefix_.name) info = std::move(known);
     HttpResponse response;
     JsonWriter json(response.body);
-    write(json, info);
+    write_prefix(json, info);
     return response;
   }
 
@@ -53,7 +53,7 @@ HttpResponse list_prefixes(const ApiCall&, ServerContext& server) {
   HttpResponse response;
   JsonWriter json(response.body);
   json.begin_object().key("object").string("list").key("data").begin_array();
-  for (const PrefixInfo& prefix : server.engine.list_prefixes()) write(json, prefix);
+  for (const PrefixInfo& prefix : server.engine.list_prefixes()) write_prefix(json, prefix);
   json.end_array().end_object();
   return response;
 }
@@ -85,14 +85,14 @@ constexpr RouteFacts prefix_route(std::string_view method, std::string_view path
 }
 
 constexpr Route kPrefixRoutes[] = {
-    {prefix_route("GET", "/prefix_route/prefixes"), list_prefixes},
+    {prefix_route("GET", "/admin/prefixes"), list_prefixes},
     {{.method = "POST",
-      .path = "/prefix_route/prefixes",
+      .path = "/admin/prefixes",
       .role = Role::admin,
       .cost = Cost::text,
       .body = BodyForm::json},
      add_prefix},
-    {prefix_route("DELETE", "/prefix_route/prefixes/{name}"), drop_prefix},
+    {prefix_route("DELETE", "/admin/prefixes/{name}"), drop_prefix},
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ void raise_fd_limit() {
 }
 
 // Sends 503 to a connection over the limit, as far as its socket accepts it without waiting.
-void refuse(Transport::Socket& socket) {
+void refuse_connection(Transport::Socket& socket) {
   HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
   const std::string text = write_response(response, ResponseFraming{});
@@ -223,7 +223,7 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
     const bool too_many = count >= server.config.max_connections + kReserve ||
                           (!memory && server.num_beyond.load() >= kReserve);
     if (!door.of_operator && too_many) {
-      refuse(socket);
+      refuse_connection(socket);
       continue;
     }
     const std::shared_ptr<const TlsContext> context = door.of_operator ? nullptr : tls.current();

@@ -47,8 +47,8 @@ std::vector<TokenId> encode_messages(FieldReader& fields, const json::object& ob
   return ids;
 }
 
-Result<PrefixSpec> parse_object(const json::object& object, const std::string& path,
-                                const ApiContext& context) {
+Result<PrefixSpec> parse_prefix_object(const json::object& object, const std::string& path,
+                                       const ApiContext& context) {
   FieldReader fields(object, path);
   PrefixSpec prefix;
   prefix.name = fields.string("name", kMaxPrefixName).value_or("");
@@ -82,7 +82,7 @@ Result<PrefixSpec> parse_object(const json::object& object, const std::string& p
 Result<PrefixSpec> parse_prefix(std::string_view body, const ApiContext& context) {
   const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
-  return parse_object(value->as_object(), {}, context);
+  return parse_prefix_object(value->as_object(), {}, context);
 }
 
 Result<std::vector<PrefixSpec>> parse_prefix_file(std::string_view text, const ApiContext& context) {
@@ -90,7 +90,7 @@ Result<std::vector<PrefixSpec>> parse_prefix_file(std::string_view text, const A
   if (!value) return value.error();
   std::vector<PrefixSpec> prefixes;
   if (value->is_object()) {
-    Result<PrefixSpec> prefix = parse_object(value->as_object(), {}, context);
+    Result<PrefixSpec> prefix = parse_prefix_object(value->as_object(), {}, context);
     if (!prefix) return prefix.error();
     prefixes.push_back(*std::move(prefix));
     return prefixes;
@@ -101,7 +101,7 @@ Result<std::vector<PrefixSpec>> parse_prefix_file(std::string_view text, const A
     return invalid_argument(concat("There can be at most ", kMaxPrefixes, " prefixes."));
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].is_object()) return invalid_argument(concat("'", i, "' must be an object."));
-    Result<PrefixSpec> prefix = parse_object(list[i].as_object(), concat(i), context);
+    Result<PrefixSpec> prefix = parse_prefix_object(list[i].as_object(), concat(i), context);
     if (!prefix) return prefix.error();
     const bool twice =
         std::ranges::any_of(prefixes, [&](const PrefixSpec& other) { return other.name == prefix->name; });

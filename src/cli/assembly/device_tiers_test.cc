@@ -26,7 +26,7 @@ std::string model_of(const std::string& family) {
       family, ::testing::TempDir() + "device_tiers_" + family + "_" + std::to_string(::getpid()));
 }
 
-EngineFlags flags_for(const std::string& family) {
+EngineFlags tier_flags(const std::string& family) {
   EngineFlags flags;
   flags.model = model_of(family);
   flags.device = "emulated";
@@ -120,7 +120,7 @@ std::int64_t pool_of(const EngineFlags& flags, std::int64_t tokens) {
 class DeviceTiers : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DeviceTiers, GiveTheSameBits) {
-  EngineFlags flags = flags_for(GetParam().family);
+  EngineFlags flags = tier_flags(GetParam().family);
   flags.kv_manager = GetParam().manager;
   flags.async_scheduling = GetParam().async;
   std::vector<SeedAnswers> wanted;

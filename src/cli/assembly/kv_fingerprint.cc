@@ -38,7 +38,7 @@ std::string exact(double number) {
 }
 
 // A value of GGUF metadata as a text that no other value has.
-std::string text_of(const GgufValue& value) {
+std::string value_text(const GgufValue& value) {
   return std::visit(
       [](const auto& held) -> std::string {
         using Held = std::decay_t<decltype(held)>;
@@ -89,7 +89,7 @@ KvDigest model_digest(const ModelSource& source, const ModelOverrides& overrides
   Fingerprint out;
   out.add("config.json", source.config_json());
   if (const GgufFile* const gguf = source.gguf())
-    for (const auto& [key, value] : gguf->metadata()) out.add(key, text_of(value));
+    for (const auto& [key, value] : gguf->metadata()) out.add(key, value_text(value));
   out.add("overrides", concat(overrides.config, "\n", overrides.rope, "\n", overrides.metadata));
   return out.finish();
 }

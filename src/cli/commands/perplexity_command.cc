@@ -27,7 +27,8 @@ Result<std::string> read_text(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
-void print(std::size_t num_tokens, std::int64_t num_scored, std::int32_t context, double mean_nll) {
+void print_perplexity(std::size_t num_tokens, std::int64_t num_scored, std::int32_t context,
+                      double mean_nll) {
   std::printf("tokens %zu, scored %lld in windows of %d\n", num_tokens, static_cast<long long>(num_scored),
               context);
   std::printf("mean negative log-likelihood %.6f\n", mean_nll);
@@ -115,14 +116,14 @@ Status run_perplexity(const PerplexityArgs& args) {
   const auto report = [&](std::int64_t done) { progress.update(done); };
   if (!args.kl_divergence) {
     PAGODA_ASSIGN_OR_RETURN(auto result, measure_perplexity(runner.runner(), *tokens, how, report));
-    print(tokens->size(), result.num_scored, context, result.mean_nll);
+    print_perplexity(tokens->size(), result.num_scored, context, result.mean_nll);
   } else {
     options.dtype = options.kv_cache_dtype = "float32";
     PAGODA_ASSIGN_OR_RETURN(auto reference, load());
     PAGODA_ASSIGN_OR_RETURN(
         auto result, measure_divergence(runner.runner(), reference.runner(), reference.kv_plan().groups,
                                         config.decoder.vocab_size, *tokens, how, report));
-    print(tokens->size(), result.num_scored, context, result.mean_nll);
+    print_perplexity(tokens->size(), result.num_scored, context, result.mean_nll);
     std::printf("float32 mean negative log-likelihood %.6f\n", result.reference_mean_nll);
     std::printf("log of the ratio of perplexities %.6f, standard error %.6f\n",
                 result.mean_nll - result.reference_mean_nll, result.nll_difference_error);

@@ -12,12 +12,12 @@ namespace {
 constexpr std::size_t kLongestShortName = 5;  // "-ncmoe"
 constexpr int kMaxDepth = 16;                 // depth of --a.b.c
 
-void add_names(const Command& command, std::set<std::string>& names) {
+void add_typed_names(const Command& command, std::set<std::string>& names) {
   for (const Flag& flag : command.flags) {
     if (!flag.name.empty()) names.insert("--" + flag.name);
     names.insert(flag.aliases.begin(), flag.aliases.end());
   }
-  for (const Command& sub : command.subcommands) add_names(sub, names);
+  for (const Command& sub : command.subcommands) add_typed_names(sub, names);
 }
 
 void replace_underscores(std::string& argument) {
@@ -63,7 +63,7 @@ bool put(boost::json::object& object, std::string_view keys, boost::json::value 
 
 std::vector<std::string> in_declared_spelling(const Command& root, std::vector<std::string> arguments) {
   std::set<std::string> names;
-  add_names(root, names);
+  add_typed_names(root, names);
   std::vector<std::string> out;
   std::vector<std::pair<std::size_t, boost::json::object>> objects;  // index in `out` of each object's text
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -9,14 +9,14 @@ namespace pagoda {
 namespace {
 
 // Without dashes, and whether it takes several values.
-void add_names(const Command& command, std::map<std::string, bool>& names) {
+void add_secret_names(const Command& command, std::map<std::string, bool>& names) {
   for (const Flag& flag : command.flags) {
     if (!flag.secret) continue;
     const bool several = flag.value.shape == FlagValue::Shape::several;
     names[flag.name] = several;
     for (const std::string& alias : flag.aliases) names[alias.substr(alias.find_first_not_of('-'))] = several;
   }
-  for (const Command& sub : command.subcommands) add_names(sub, names);
+  for (const Command& sub : command.subcommands) add_secret_names(sub, names);
 }
 
 void wipe(char* text) { std::memset(text, '*', std::strlen(text)); }
@@ -25,7 +25,7 @@ void wipe(char* text) { std::memset(text, '*', std::strlen(text)); }
 
 void wipe_secrets(const Command& root, int argc, char** argv) {
   std::map<std::string, bool> names;
-  add_names(root, names);
+  add_secret_names(root, names);
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     const std::size_t begin = argument.find_first_not_of('-');

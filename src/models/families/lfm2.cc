@@ -57,6 +57,8 @@ void names(WeightNames& names) {
   each.gate = "feed_forward.experts.{}.w1";
   each.up = "feed_forward.experts.{}.w3";
   each.down = "feed_forward.experts.{}.w2";
+  // MLX's folders of mixtures.
+  names.other_dense = {"feed_forward.gate_proj", "feed_forward.up_proj", "feed_forward.down_proj"};
 }
 
 // Layers without key-value heads are short convolutions.

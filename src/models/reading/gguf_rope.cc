@@ -18,7 +18,7 @@
 namespace pagoda {
 namespace {
 
-void read_yarn(Hyperparameters& h, float factor, DecoderConfig& decoder) {
+void read_gguf_yarn(Hyperparameters& h, float factor, DecoderConfig& decoder) {
   RopeConfig& rope = decoder.ropes.front();
   rope.scaling = RopeScaling::yarn;
   rope.factor = factor;
@@ -57,7 +57,7 @@ void read_gguf_rope(Hyperparameters& h, ModelInfo& model) {
           unimplemented("GGUF option 'rope.scaling.factor' beside rope_factors_long.weight is not "
                         "supported"));
   } else if (type == "yarn") {
-    read_yarn(h, factor, decoder);
+    read_gguf_yarn(h, factor, decoder);
   } else if (type == "linear" || type.empty()) {
     if (factor != 1) rope.scaling = RopeScaling::linear;
     rope.factor = factor;

@@ -102,8 +102,8 @@ class ArgumentReader {
   bool cut_ = false;
 };
 
-std::optional<TagCall> read(std::string_view body, const BodyContext& context, std::string_view quote,
-                            bool typed_quotes) {
+std::optional<TagCall> read_quoted_body(std::string_view body, const BodyContext& context,
+                                        std::string_view quote, bool typed_quotes) {
   const std::size_t brace = body.find_first_of("{(");
   if (brace == std::string_view::npos) return std::nullopt;
   std::string_view name = trim(body.substr(0, brace));
@@ -126,10 +126,10 @@ std::optional<TagCall> read(std::string_view body, const BodyContext& context, s
 }  // namespace
 
 std::optional<TagCall> read_gemma4(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<|\"|>", false);
+  return read_quoted_body(body, context, "<|\"|>", false);
 }
 std::optional<TagCall> read_functiongemma(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<escape>", true);
+  return read_quoted_body(body, context, "<escape>", true);
 }
 
 }  // namespace pagoda::answer

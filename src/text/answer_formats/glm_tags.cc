@@ -17,8 +17,8 @@ constexpr std::string_view kValueEnd = "</arg_value>";
 using AddArgument = void (*)(TagCall& call, std::string_view key, std::string_view text,
                              const ToolTypes& tools);
 
-std::optional<TagCall> read(std::string_view body, const BodyContext& context,
-                            std::string_view name_end_marker, AddArgument add) {
+std::optional<TagCall> read_keyed_body(std::string_view body, const BodyContext& context,
+                                       std::string_view name_end_marker, AddArgument add) {
   const std::size_t name_end = std::min(body.find(name_end_marker), body.find(kKey));
   TagCall call{.name = std::string(trim(body.substr(0, name_end))), .arguments = {}};
   if (call.name.empty() || call.name.find_first_of("<{\n") != std::string::npos) return std::nullopt;
@@ -68,13 +68,13 @@ void add_typed(TagCall& call, std::string_view key, std::string_view text, const
 }  // namespace
 
 std::optional<TagCall> read_glm(std::string_view body, const BodyContext& context) {
-  return read(body, context, kKey, add_by_schema);
+  return read_keyed_body(body, context, kKey, add_by_schema);
 }
 std::optional<TagCall> read_poolside(std::string_view body, const BodyContext& context) {
-  return read(body, context, kKey, add_typed);
+  return read_keyed_body(body, context, kKey, add_typed);
 }
 std::optional<TagCall> read_hunyuan_v3(std::string_view body, const BodyContext& context) {
-  return read(body, context, "<tool_sep>", add_python);
+  return read_keyed_body(body, context, "<tool_sep>", add_python);
 }
 
 }  // namespace pagoda::answer

@@ -12,7 +12,8 @@ std::string_view without_newlines(std::string_view value) {
   return value;
 }
 
-std::optional<TagCall> read(std::string_view body, const BodyContext& context, ToolTypes::Reading reading) {
+std::optional<TagCall> read_xml_body(std::string_view body, const BodyContext& context,
+                                     ToolTypes::Reading reading) {
   constexpr std::string_view kOpen = "<parameter=";
   constexpr std::string_view kClose = "</parameter>";
   const std::size_t name_end = body.find('>');
@@ -42,10 +43,10 @@ std::optional<TagCall> read(std::string_view body, const BodyContext& context, T
 }  // namespace
 
 std::optional<TagCall> read_qwen_xml(std::string_view body, const BodyContext& context) {
-  return read(body, context, {.python = false});
+  return read_xml_body(body, context, {.python = false});
 }
 std::optional<TagCall> read_step3p5(std::string_view body, const BodyContext& context) {
-  return read(body, context, {.python = true});
+  return read_xml_body(body, context, {.python = true});
 }
 
 }  // namespace pagoda::answer
