@@ -15,7 +15,8 @@ CpuLevel detected_cpu_level() {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+                        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") &&
+                        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
     if (avx2 && avx512) return CpuLevel::avx512;
     return avx2 ? CpuLevel::avx2 : CpuLevel::portable;
   }();

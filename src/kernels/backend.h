@@ -14,7 +14,7 @@ class DeviceOps;
 class ReadAhead;
 
 enum class Backend { reference, cpu, device };
-enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI and BF16 together
+enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI, BF16, VBMI, GFNI
 
 // How far ahead kernels fetch what they read: what measured best. No result depends on it. zen3: AMD's with
 // AVX2 alone, of which Zen 3 was measured; intel: Emerald Rapids was measured; common: Zen 4, and what was

@@ -85,9 +85,9 @@ Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType
     if (on_packed) std::ranges::for_each(weights, on_packed);
     return result;
   }
-  storage.has_blocks = have_blocks(type, form, weights);
+  storage.has_blocks = have_blocks(context.level, type, form, weights);
   std::vector<PackedFormat> formats(weights.size(), PackedFormat::plain);
-  if (context.backend == Backend::cpu) formats = cpu::choose_panels(storage, weights);
+  if (context.backend == Backend::cpu) formats = cpu::choose_panels(context.level, storage, weights);
   for (std::size_t i = 0; i < weights.size(); ++i) storage.parts.push_back({formats[i], weights[i].rows()});
   storage.packed_bytes = plan_panels(storage);
   auto memory = Memory::carve(static_cast<std::size_t>(storage.packed_bytes));
@@ -194,9 +194,9 @@ Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuL
   return level == CpuLevel::portable ? LinearType::float32 : LinearType::bfloat16;
 }
 
-std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements) {
-  const WeightFormat& known = weight_format(stored);
-  PackedFormat format = multiplies_in_int8(stored) ? known.int8_panels : known.bf16_panels;
+std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements, CpuLevel level) {
+  PackedFormat format =
+      multiplies_in_int8(stored) ? int8_panels(stored, level) : weight_format(stored).bf16_panels;
   if (stored == DType::int4) format = PackedFormat::q4g;  // as most are: in groups of 128
   const cpu::PanelLayout& panel = cpu::panel_layout(format);
   const auto inputs = static_cast<double>(panel.block_inputs * cpu::kStrip);

@@ -70,13 +70,14 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 10;
+  static constexpr std::uint32_t kLayoutVersion = 11;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;
   std::span<const std::byte> bytes() const;
   // `bytes` begin at a multiple of 64 and stay readable as long as `owner` lives. The result computes the
-  // same bits as what was written, at any CPU level. corrupt_data: the two do not fit together.
+  // same bits as what was written, at its CPU level; points of a table, which are packed for AVX-512, not at
+  // another. corrupt_data: the two do not fit together.
   static Result<PackedLinear> map(std::string_view description, std::span<const std::byte> bytes,
                                   std::shared_ptr<const void> owner);
 
@@ -146,6 +147,7 @@ bool multiplies_in_int8(DType stored);
 Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuLevel level);
 
 // Bytes that so many weights, in rows of whole blocks, take once they are packed as `auto` has it.
-std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements);
+std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements,
+                                    CpuLevel level = detected_cpu_level());
 
 }  // namespace pagoda

@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::int64_t kN = 37, kK = 768, kRows = 70;
 
-constexpr DType kTypes[] = {DType::q2_k,   DType::q3_k,    DType::q4_k,   DType::q5_k,  DType::q6_k,
-                            DType::iq4_xs, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq1_s,
-                            DType::iq1_m,  DType::tq1_0,   DType::tq2_0};
+constexpr DType kTypes[] = {DType::q2_k,   DType::q3_k,    DType::q4_k,  DType::q5_k,    DType::q6_k,
+                            DType::iq4_xs, DType::iq3_xxs, DType::iq3_s, DType::iq2_xxs, DType::iq2_xs,
+                            DType::iq2_s,  DType::iq1_s,   DType::iq1_m, DType::tq1_0,   DType::tq2_0};
 
 PackedLinear pack(const KernelContext& context, DType dtype, const std::vector<std::byte>& bytes) {
   const TensorView view = {dtype, {kN, kK}, bytes.data()};

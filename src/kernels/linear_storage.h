@@ -58,24 +58,34 @@ struct PackedLinear::Storage {
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 
+// The panels that 8-bit products take a stored type in. Points need lookups of 64 bytes: where each index is
+// a load of its own, numbers of 4 bits are faster.
+inline PackedFormat int8_panels(DType stored, CpuLevel level) {
+  const WeightFormat& format = weight_format(stored);
+  const bool points = level == CpuLevel::avx512 && format.point_panels != PackedFormat::plain;
+  return points ? format.point_panels : format.int8_panels;
+}
+
 // The panels that products in int8 or bfloat16 take one of `weights` in. Gate and up have the same: where
 // they are stored otherwise, those that can hold any.
-inline PackedFormat chosen_panels(LinearType type, LinearForm form, std::span<const TensorView> weights,
-                                  const TensorView& view) {
-  const auto panels = type == LinearType::int8 ? &WeightFormat::int8_panels : &WeightFormat::bf16_panels;
-  const PackedFormat own = weight_format(view.dtype).*panels;
+inline PackedFormat chosen_panels(CpuLevel level, LinearType type, LinearForm form,
+                                  std::span<const TensorView> weights, const TensorView& view) {
+  const auto panels_of = [&](DType stored) {
+    return type == LinearType::int8 ? int8_panels(stored, level) : weight_format(stored).bf16_panels;
+  };
+  const PackedFormat own = panels_of(view.dtype);
   if (form == LinearForm::stacked) return own;
-  const bool same = std::all_of(weights.begin(), weights.end(), [&](const TensorView& other) {
-    return weight_format(other.dtype).*panels == own;
-  });
+  const bool same = std::all_of(weights.begin(), weights.end(),
+                                [&](const TensorView& other) { return panels_of(other.dtype) == own; });
   if (same) return own;
   return type == LinearType::int8 ? PackedFormat::q8m : PackedFormat::bf16;
 }
 
 // PackedLinear::Storage::has_blocks of these weights.
-inline bool have_blocks(LinearType type, LinearForm form, std::span<const TensorView> weights) {
+inline bool have_blocks(CpuLevel level, LinearType type, LinearForm form,
+                        std::span<const TensorView> weights) {
   return type == LinearType::int8 && std::ranges::any_of(weights, [&](const TensorView& view) {
-           return keeps_file_numbers(chosen_panels(type, form, weights, view));
+           return keeps_file_numbers(chosen_panels(level, type, form, weights, view));
          });
 }
 

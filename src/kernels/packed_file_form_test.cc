@@ -97,7 +97,7 @@ TEST(PackedFileForm, ComputesTheBitsOfMemory) {
   }
 }
 
-// Which is what lets the description say that any level may map it.
+// Any level may map what another one packed, but for points of a table, which are packed for AVX-512 alone.
 TEST(PackedFileForm, IsTheSameBytesAtEveryLevel) {
   for (const LinearType type : kTypes) {
     for (const DType stored : weight_types()) {
@@ -108,6 +108,8 @@ TEST(PackedFileForm, IsTheSameBytesAtEveryLevel) {
         auto packed = PackedLinear::pack({.backend = Backend::cpu, .level = level}, type, weights.views);
         ASSERT_TRUE(packed.has_value());
         const auto bytes = packed->bytes();
+        const bool points = stored == DType::iq2_xxs && type == LinearType::int8;
+        if (points && level == CpuLevel::avx512) continue;
         if (first.empty()) first.assign(bytes.begin(), bytes.end());
         EXPECT_TRUE(std::ranges::equal(first, bytes))
             << cpu_level_name(level) << " " << static_cast<int>(type) << " " << dtype_info(stored).name;

@@ -25,7 +25,6 @@ enum class PackedFormat : std::uint8_t {
   q5s,    // d for 32 inputs: w = d * (n - 16), n in 0..31
   q5m,    // d and m for 32 inputs: w = d * n + m, n in 0..31
   iq4,    // d for 32 inputs: w = d * v, v out of IQ4_NL's table
-  iq3,    // d for 32 inputs: w = d * v, v out of kIq3Values
   fp4,    // d for 32 inputs: w = d * v, v out of kFp4Twice
   // The numbers, scales and minima of GGUF's K types as the file has them.
   q2_k,
@@ -34,9 +33,14 @@ enum class PackedFormat : std::uint8_t {
   q5_k,
   q6_k,
   iq4_xs,
-  // IQ2 and IQ1 types, TQ1_0 and TQ2_0: for 16 inputs w = d / 8 * scale * v, v out of kIq2Values or
-  // kIq1Values.
+  // IQ3 types: for 32 inputs w = d * scale * v, v out of kIq3SValues, or d / 4 * scale * v, v out of
+  // kIq3XxsValues.
+  iq3_xxs,
+  iq3_s,
+  // IQ2 and IQ1 types, TQ1_0 and TQ2_0, likewise: for 16 inputs w = d / 8 * scale * v, v out of kIq2Values or
+  // kIq1Values. iq2_xxs: the file's points and signs, for processors that look up 64 bytes at once.
   iq2,
+  iq2_xxs,
   iq1,
   // 8-bit or 4-bit floats of quantised folders, which become bf16 on their way into products of bf16.
   e4m3,   // a float for 128 inputs: w = scale * e4m3
@@ -52,7 +56,7 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 30;
+inline constexpr int kNumPackedFormats = 32;
 // Sums of so many products of PackedFormat::i8, of numbers down to -128, are below 2^31.
 inline constexpr std::int64_t kMostIntegerInputs = (std::int64_t{1} << 17) - 1;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
@@ -76,9 +80,11 @@ inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -
 inline constexpr std::int8_t kIq2Values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr std::int8_t kIq1Values[16] = {-9, -7, -1, 0, 1, 2, 7, 9};
 inline constexpr float kIqShare = 0.125f;
-// Those of IQ3_XXS as numbers of 4 bits.
-inline constexpr std::int8_t kIq3Values[16] = {4,  12,  20,  28,  36,  44,  52,  62,
-                                               -4, -12, -20, -28, -36, -44, -52, -62};
+inline constexpr float kIq3XxsShare = 0.25f;
+// Those of IQ3 types as numbers of 4 bits: the size, then the sign.
+inline constexpr std::int8_t kIq3XxsValues[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                                  -4, -12, -20, -28, -36, -44, -52, -62};
+inline constexpr std::int8_t kIq3SValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
 // Twice the values of the 4-bit floats of MXFP4 and NVFP4: one bit for the sign, two for the exponent, one
 // for the fraction.
 inline constexpr std::int8_t kFp4Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -91,6 +97,15 @@ struct SuperBlock {
   std::int8_t scales[16] = {};
   std::uint8_t minima[16] = {};
   std::uint8_t numbers[kSuperBlockInputs];
+};
+
+// Weights of IQ2_XXS as the file has them: points of a table of 256, eight inputs each. Signs are of 32
+// inputs: 7 bits for 8 of them, since the eighth makes their number even, and above these a scale s of 4
+// bits, which means 2 s + 1.
+struct PointBlock {
+  std::uint16_t d = 0;  // in half precision
+  std::uint32_t signs[kSuperBlockInputs / 32] = {};
+  std::uint8_t points[kSuperBlockInputs / 8] = {};
 };
 
 // 32 of a row's weights in 8 bits: w = scale * u + minimum, u in 0..255. Where the weights have no minimum of
@@ -120,6 +135,9 @@ struct WeightFormat {
   void (*codes)(const std::uint8_t* row, std::int64_t group, FloatCodes& out) = nullptr;
   // Panels of K types: a block.
   void (*super_block)(const std::uint8_t* block, SuperBlock& out) = nullptr;
+  // Panels of points, and what reads a block for them; plain: the type has none.
+  PackedFormat point_panels = PackedFormat::plain;
+  void (*points)(const std::uint8_t* block, PointBlock& out) = nullptr;
   // Panels of narrow numbers that are not evenly spaced, or not four bits: those of 32 weights, whose step
   // says the scale and minimum.
   void (*numbers)(const std::uint8_t* row, std::int64_t group, std::uint8_t* out) = nullptr;

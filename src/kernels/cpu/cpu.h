@@ -12,7 +12,7 @@
 namespace pagoda::cpu {
 
 // The panels of each of `weights`.
-std::vector<PackedFormat> choose_panels(const PackedLinear::Storage& storage,
+std::vector<PackedFormat> choose_panels(CpuLevel level, const PackedLinear::Storage& storage,
                                         std::span<const TensorView> weights);
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);

@@ -5,7 +5,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   file(GLOB avx2_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_avx2.cc)
   file(GLOB amx_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_amx.cc)
   set(avx512_options
-    "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mavx512bf16;-mavx2;-mfma;-mf16c;-mprfchw;-mprefer-vector-width=512")
+    "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mavx512bf16;-mavx512vbmi;-mgfni;-mavx2;-mfma;-mf16c;-mprfchw;-mprefer-vector-width=512")
   set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS "${avx512_options}")
   set_source_files_properties(${amx_sources} PROPERTIES COMPILE_OPTIONS "${avx512_options};-mamx-tile;-mamx-bf16;-mamx-int8")
   set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mprfchw")

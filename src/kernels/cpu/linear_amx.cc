@@ -398,7 +398,7 @@ void run_amx_codes(const LinearTile& t) {
 // Many rows: few unpack the weights of K types in registers.
 template <PackedFormat kFormat>
 void run_amx_blocks(const LinearTile& t) {
-  if (!t.panels.two_strips) return run_tile<BlockKernel<kFormat>>(t);
+  if (!t.panels.two_strips) return run_tile<typename NarrowKernels<kFormat>::Few>(t);
   const TilesInUse tiles(t.panels);
   BlockTiles<kFormat>::run(t);
 }
@@ -419,7 +419,10 @@ const LinearKernels& linear_kernels_amx() {
     all.tiles[static_cast<std::size_t>(PackedFormat::q5_k)] = run_amx_blocks<PackedFormat::q5_k>;
     all.tiles[static_cast<std::size_t>(PackedFormat::q6_k)] = run_amx_blocks<PackedFormat::q6_k>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq4_xs)] = run_amx_blocks<PackedFormat::iq4_xs>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq3_xxs)] = run_amx_blocks<PackedFormat::iq3_xxs>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq3_s)] = run_amx_blocks<PackedFormat::iq3_s>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq2)] = run_amx_blocks<PackedFormat::iq2>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq2_xxs)] = run_amx_blocks<PackedFormat::iq2_xxs>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq1)] = run_amx_blocks<PackedFormat::iq1>;
     all.bf16_rows = all.integer_rows = all.block_rows = kHighestPanel;
     all.panel_sum_bytes = sizeof(PanelSums);

@@ -3,7 +3,7 @@
 // A number times its scale takes up to 13 bits: two bytes, so two products in tiles, which are one integer
 // sum, the one that linear_blocks_inl.h adds. The bits are the same.
 #include "kernels/cpu/amx_tiles.h"
-#include "kernels/cpu/linear_blocks_inl.h"
+#include "kernels/cpu/linear_points_inl.h"
 
 namespace pagoda::cpu {
 namespace {
@@ -59,18 +59,14 @@ struct BlockTiles {
     PAGODA_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int at = 2 * group + half;
-      const std::byte* const planes = block + kPanel.scale_bytes + at * number_bytes(kFormat);
       constexpr bool kInHalves = kPanel.scale_inputs == 16;
       const Scales first = scales(block, kInHalves ? 2 * at : at);
       const Scales second = kInHalves ? scales(block, 2 * at + 1) : first;
       std::byte *const upper = out.upper[group] + 512 * half, *const lower = out.lower[group] + 512 * half;
+      W quads[8];
+      unpack_quads<kFormat>(block, at, quads);
       PAGODA_UNROLL
-      for (int v = 0; v < 4; ++v) {
-        W low, high;
-        unpack<kFormat>(planes, v, low, high);
-        put(low, first, upper + 64 * v, lower + 64 * v);
-        put(high, second, upper + 256 + 64 * v, lower + 256 + 64 * v);
-      }
+      for (int v = 0; v < 8; ++v) put(quads[v], v < 4 ? first : second, upper + 64 * v, lower + 64 * v);
     }
   }
 

@@ -62,6 +62,7 @@ PAGODA_INLINE I scale_of(const std::byte* block, int group) {
     const I pair = load_integers(block + kStepPairsAt + group / 2 * 64);
     return group % 2 == 0 ? upper_halves(pair) : lower_halves(pair);
   }
+  if constexpr (has_points(kFormat)) return point_scale<kFormat>(block, group);
   const std::byte* const scales = block + (kPanel.minima ? 64 : 32) + 16 * group;
   if constexpr (kPanel.minima && kPanel.scale_inputs == 16)
     return load_low_nibbles(scales);

@@ -1,13 +1,16 @@
 // linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
 // rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
 // linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h; what is widened for
-// them is linear_widen_inl.h.
+// them is linear_widen_inl.h. Points of a table: linear_points_inl.h.
 #include <type_traits>
 
 #include "kernels/cpu/linear_blocks_inl.h"
 #include "kernels/cpu/linear_codes_inl.h"
 #include "kernels/cpu/linear_int8_inl.h"
 #include "kernels/cpu/linear_integers_inl.h"
+#ifdef PAGODA_LOOKS_UP_POINTS
+#include "kernels/cpu/linear_points_inl.h"
+#endif
 #include "kernels/cpu/linear_widen_inl.h"
 
 namespace pagoda::cpu {
@@ -114,6 +117,14 @@ struct NarrowKernels {
   using Few = InIntegers<kFormat>;
   using Many = InIntegers<panel_layout(kFormat).wide>;
 };
+#ifdef PAGODA_LOOKS_UP_POINTS
+template <PackedFormat kFormat>
+  requires(has_points(kFormat))
+struct NarrowKernels<kFormat> {
+  using Few = PointKernel<kFormat>;
+  using Many = InIntegers<panel_layout(kFormat).wide>;
+};
+#endif
 template <PackedFormat kFormat>
   requires(has_codes(kFormat))
 struct NarrowKernels<kFormat> {
@@ -156,6 +167,16 @@ void run_narrow(const LinearTile& t) {
     if (wide.bias != nullptr) wide.bias += kStrips * kStrip;
   }
   if (t.past_caches) fence();
+}
+
+// Weights are packed as points for levels alone that look them up.
+template <PackedFormat kFormat>
+constexpr LinearTileFunction point_tiles() {
+#ifdef PAGODA_LOOKS_UP_POINTS
+  return run_narrow<kFormat>;
+#else
+  return nullptr;
+#endif
 }
 
 // kAreNumbers: x are whole numbers already.
@@ -343,7 +364,6 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::q5s>,
               run_narrow<PackedFormat::q5m>,
               run_narrow<PackedFormat::iq4>,
-              run_narrow<PackedFormat::iq3>,
               run_narrow<PackedFormat::fp4>,
               run_narrow<PackedFormat::q2_k>,
               run_narrow<PackedFormat::q3_k>,
@@ -351,7 +371,10 @@ constexpr LinearKernels kLinearKernels = {
               run_narrow<PackedFormat::q5_k>,
               run_narrow<PackedFormat::q6_k>,
               run_narrow<PackedFormat::iq4_xs>,
+              run_narrow<PackedFormat::iq3_xxs>,
+              run_narrow<PackedFormat::iq3_s>,
               run_narrow<PackedFormat::iq2>,
+              point_tiles<PackedFormat::iq2_xxs>(),
               run_narrow<PackedFormat::iq1>,
               run_narrow<PackedFormat::e4m3>,
               run_narrow<PackedFormat::nf4>,

@@ -70,6 +70,24 @@ PAGODA_INLINE void unpack(const std::byte* planes, int v, Quads& low, Quads& hig
   }
 }
 
+// The scale of 32 inputs, and their quads, of points: linear_points_inl.h, where a processor looks them up.
+template <PackedFormat kFormat>
+PAGODA_INLINE I point_scale(const std::byte* block, int group);
+template <PackedFormat kFormat>
+PAGODA_INLINE void unpack_points(const std::byte* block, int group, W (&quads)[8]);
+
+// The eight quads of inputs 32 * group of a block.
+template <PackedFormat kFormat>
+PAGODA_INLINE void unpack_quads(const std::byte* block, int group, W (&quads)[8]) {
+  if constexpr (has_points(kFormat)) {
+    unpack_points<kFormat>(block, group, quads);
+  } else {
+    const std::byte* const planes = block + panel_layout(kFormat).scale_bytes + group * number_bytes(kFormat);
+    PAGODA_UNROLL
+    for (int v = 0; v < 4; ++v) unpack<kFormat>(planes, v, quads[v], quads[v + 4]);
+  }
+}
+
 // sum += the products of quads [first, last) of 32 inputs of kRows rows, whose numbers begin at q; of narrow
 // weights those of quads v + 4, too, which go to `upper`.
 template <PackedFormat kFormat, int kRows, int kCols, int kOneByOne>

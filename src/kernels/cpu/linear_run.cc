@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/linear_storage.h"
@@ -87,7 +88,9 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
       straight_to_y ? nullptr
                     : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
   const ReadAhead* const later = tile.read_ahead;
-  kernels.tiles[static_cast<std::size_t>(run.format)]({
+  const LinearTileFunction run_tile = kernels.tiles[static_cast<std::size_t>(run.format)];
+  CHECK(run_tile != nullptr);  // packed for this level
+  run_tile({
       .weights = weight.packed + run.offset + tile.strip * run.strip_bytes,
       .strip_bytes = run.strip_bytes,
       .k = weight.k,

@@ -180,7 +180,7 @@ struct PanelLayout {
   bool minima = false;
   int zero = 0;                             // the byte that stands for 0, where there are no minima
   PackedFormat wide = PackedFormat::plain;  // is widened to it for many rows
-  const std::uint8_t* bytes = nullptr;      // the 16 that 4-bit numbers stand for; null: themselves
+  const std::uint8_t* bytes = nullptr;      // the 16 that numbers stand for; null: themselves
   int code_bits = 0;                        // a float's code takes so many in products of bf16
   const float* values = nullptr;            // the 16 that codes of 4 bits stand for
   float share = 1;                          // a block's scale is so many times the number in half precision
@@ -192,7 +192,7 @@ struct ByteTable {
   }
 };
 inline constexpr ByteTable kIq4Bytes{kIq4Values}, kIq2Bytes{kIq2Values}, kIq1Bytes{kIq1Values},
-    kIq3Bytes{kIq3Values}, kFp4Bytes{kFp4Twice};
+    kIq3XxsBytes{kIq3XxsValues}, kIq3SBytes{kIq3SValues}, kFp4Bytes{kFp4Twice};
 inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"plain", 0, 1, 0, 64},
     {"f32", 0, 1, 0, 64},
@@ -206,7 +206,6 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q5s", 64, 64, 64, 64 + 640, 5, PanelScales::shares, 32, false, 16, PackedFormat::q8},
     {"q5m", 64, 64, 128, 128 + 640, 5, PanelScales::shares, 32, true, 0, PackedFormat::q8m},
     {"iq4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq4Bytes.bytes},
-    {"iq3", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kIq3Bytes.bytes},
     {"fp4", 64, 64, 64, 64 + 512, 4, PanelScales::shares, 32, false, 128, PackedFormat::q8, kFp4Bytes.bytes},
     {"q2_k", 0, 256, 320, 320 + 1024, 2, PanelScales::bytes, 16, true, 0, PackedFormat::wide16m},
     {"q3_k", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 4, PackedFormat::wide16},
@@ -215,7 +214,13 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
     {"q6_k", 0, 256, 320, 320 + 3072, 6, PanelScales::bytes, 16, false, 32, PackedFormat::wide16},
     {"iq4_xs", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
      kIq4Bytes.bytes},
+    {"iq3_xxs", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
+     kIq3XxsBytes.bytes, 0, nullptr, kIq3XxsShare},
+    {"iq3_s", 0, 256, 192, 192 + 2048, 4, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
+     kIq3SBytes.bytes},
     {"iq2", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
+     kIq2Bytes.bytes, 0, nullptr, kIqShare},
+    {"iq2_xxs", 0, 256, 32, 32 + 1024, 2, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
      kIq2Bytes.bytes, 0, nullptr, kIqShare},
     {"iq1", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
      kIq1Bytes.bytes, 0, nullptr, kIqShare},
@@ -235,6 +240,8 @@ constexpr const PanelLayout& panel_layout(PackedFormat format) {
 }
 // Whether weights lie as codes of floats, which become bf16 on their way into products.
 constexpr bool has_codes(PackedFormat format) { return panel_layout(format).code_bits > 0; }
+// Whether weights lie as points of a table (panel_points.h).
+constexpr bool has_points(PackedFormat format) { return format == PackedFormat::iq2_xxs; }
 // Whether weights lie in fewer bits than they are multiplied in: those, or numbers that become bytes.
 constexpr bool is_narrow(PackedFormat format) {
   return has_codes(format) || (panel_layout(format).bits > 0 && panel_layout(format).bits < 8);
@@ -251,7 +258,7 @@ constexpr std::int32_t largest_number(PackedFormat format) {
   }
   return layout.minima ? (1 << layout.bits) - 1 : layout.zero;
 }
-// The numbers of 32 inputs of a strip.
+// The numbers of 32 inputs of a strip; of points their indices and signs, which take as many bits.
 constexpr std::int64_t number_bytes(PackedFormat format) { return 64 * panel_layout(format).bits; }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }
 constexpr std::int64_t scale_bytes(PackedFormat format) { return panel_layout(format).scale_bytes; }

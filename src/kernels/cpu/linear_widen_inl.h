@@ -31,7 +31,6 @@ void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, st
   out += kWide.header_bytes;
   const std::byte* block = in + kPanel.header_bytes + first / kPanel.block_inputs * kPanel.block_bytes;
   for (std::int64_t begin = 0; begin < count; begin += kPanel.block_inputs, block += kPanel.block_bytes) {
-    const std::byte* planes = block + kPanel.scale_bytes;
     if constexpr (kPanel.scales == PanelScales::bytes) {
       widen_steps<kFormat>(block, out);
       out += kWide.scale_bytes;
@@ -42,17 +41,13 @@ void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, st
           std::memcpy(out + at, block + (kGroups > 0 ? at : at / 64 * 32), 32);
         out += kWide.scale_bytes;
       }
-      for (int half = 0; half < 2; ++half, out += 512, planes += number_bytes(kFormat)) {
+      for (int half = 0; half < 2; ++half, out += 512) {
+        W quads[8];
+        unpack_quads<kFormat>(block, 2 * group + half, quads);
         PAGODA_UNROLL
-        for (int v = 0; v < 4; ++v) {
-          W low, high;
-          unpack<kFormat>(planes, v, low, high);
-          if constexpr (kWide.zero != kPanel.zero) {
-            low = add_bytes(low, kWide.zero - kPanel.zero);
-            high = add_bytes(high, kWide.zero - kPanel.zero);
-          }
-          store_weights(out + v * 64, low);
-          store_weights(out + 256 + v * 64, high);
+        for (int v = 0; v < 8; ++v) {
+          if constexpr (kWide.zero != kPanel.zero) quads[v] = add_bytes(quads[v], kWide.zero - kPanel.zero);
+          store_weights(out + v * 64, quads[v]);
         }
       }
     }

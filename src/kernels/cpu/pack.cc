@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/panel_points.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/dequantize.h"
 #include "kernels/linear_storage.h"
@@ -292,7 +293,9 @@ void pack_strips(const KernelContext& context, const TensorView& view, const Lin
           storage.k,
           &rounded};
       std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
-      if (keeps_file_numbers(segment.format)) {
+      if (has_points(segment.format)) {
+        pack_points(view, s.first_row, s.rows, s.out);
+      } else if (keeps_file_numbers(segment.format)) {
         pack_super_blocks(s, segment.format);
       } else if (has_codes(segment.format)) {
         pack_codes(s, segment.format);
@@ -375,11 +378,11 @@ std::vector<float> interleaved(const std::vector<float>& bias, std::int64_t n) {
   return out;
 }
 
-PackedFormat panels_of(const PackedLinear::Storage& storage, std::span<const TensorView> weights,
-                       const TensorView& view) {
+PackedFormat panels_of(CpuLevel level, const PackedLinear::Storage& storage,
+                       std::span<const TensorView> weights, const TensorView& view) {
   if (storage.type == LinearType::float32) return PackedFormat::f32;
   if (storage.type == LinearType::float16) return PackedFormat::f16;
-  const PackedFormat own = chosen_panels(storage.type, storage.form, weights, view);
+  const PackedFormat own = chosen_panels(level, storage.type, storage.form, weights, view);
   const bool asks = own == PackedFormat::q4 || own == PackedFormat::e4m3,
              both = storage.form == LinearForm::gated;
   const bool by_128 = asks && (both ? std::all_of(weights.begin(), weights.end(), scales_are_for_128)
@@ -390,12 +393,12 @@ PackedFormat panels_of(const PackedLinear::Storage& storage, std::span<const Ten
 
 }  // namespace
 
-std::vector<PackedFormat> choose_panels(const PackedLinear::Storage& storage,
+std::vector<PackedFormat> choose_panels(CpuLevel level, const PackedLinear::Storage& storage,
                                         std::span<const TensorView> weights) {
   std::vector<PackedFormat> out(weights.size(), PackedFormat::i8);
   if (adds_integers(storage, weights)) return out;
   std::transform(weights.begin(), weights.end(), out.begin(),
-                 [&](const TensorView& view) { return panels_of(storage, weights, view); });
+                 [&](const TensorView& view) { return panels_of(level, storage, weights, view); });
   return out;
 }
 

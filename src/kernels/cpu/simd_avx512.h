@@ -1,6 +1,7 @@
 #pragma once
-// Sixteen lanes in one AVX-512 register. Included only by files compiled for AVX-512 F, BW, VL, DQ, VNNI
-// and BF16; everything is static, so that no such code leaks into other files through the linker.
+// Sixteen lanes in one AVX-512 register. Included only by files compiled for AVX-512 F, BW, VL, DQ, VNNI,
+// BF16 and VBMI, and GFNI; everything is static, so that no such code leaks into other files through the
+// linker.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -152,6 +153,52 @@ PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), w);
 }
 PAGODA_INLINE Quads quads_of(W w) { return {{w}}; }
+
+// Points of a table (linear_points_inl.h).
+#define PAGODA_LOOKS_UP_POINTS 1
+// The bytes of a table of 256.
+PAGODA_INLINE W look_up_256(const std::uint8_t* table, W index) {
+  const auto half = [&](int at) {
+    return _mm512_permutex2var_epi8(_mm512_loadu_si512(table + at), index,
+                                    _mm512_loadu_si512(table + at + 64));
+  };
+  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), half(0), half(128));
+}
+// The bytes of a table of 64 by the lower 6 bits: those of a where `where` is set, else those of b.
+PAGODA_INLINE W look_up_either(const std::uint8_t* table, W a, W b, int where) {
+  constexpr int kFirstWhereSet = 0xca;
+  const W index = _mm512_ternarylogic_epi32(_mm512_set1_epi8(static_cast<char>(where)), a, b, kFirstWhereSet);
+  return _mm512_permutexvar_epi8(index, _mm512_loadu_si512(table));
+}
+// Four times 7 bits of each word as bytes; what their upper bits are is not said.
+PAGODA_INLINE W sevens_of(W words) {
+  return _mm512_multishift_epi64_epi8(_mm512_set1_epi64(0x352e2720150e0700), words);
+}
+// Bit i of each byte becomes the parity of those bits that byte 7 - i of `matrix` has.
+PAGODA_INLINE W parities(W w, std::uint64_t matrix) {
+  return _mm512_gf2p8affine_epi64_epi8(w, _mm512_set1_epi64(static_cast<long long>(matrix)), 0);
+}
+PAGODA_INLINE I upper_four_bits(I words) { return _mm512_srli_epi32(words, 28); }
+// In each lane byte j of w[i] becomes byte i of w[j].
+PAGODA_INLINE void turn_bytes(W (&w)[4]) {
+  constexpr int kFirstWhereSet = 0xca;
+  const W even = _mm512_set1_epi32(0x00ff00ff), low = _mm512_set1_epi32(0x0000ffff);
+  const auto choose = [&](W where, W a, W b) {
+    return _mm512_ternarylogic_epi32(where, a, b, kFirstWhereSet);
+  };
+  const W a = choose(even, w[0], _mm512_slli_epi32(w[1], 8)),
+          b = choose(even, _mm512_srli_epi32(w[0], 8), w[1]),
+          c = choose(even, w[2], _mm512_slli_epi32(w[3], 8)),
+          d = choose(even, _mm512_srli_epi32(w[2], 8), w[3]);
+  w[0] = choose(low, a, _mm512_slli_epi32(c, 16));
+  w[1] = choose(low, b, _mm512_slli_epi32(d, 16));
+  w[2] = choose(low, _mm512_srli_epi32(a, 16), c);
+  w[3] = choose(low, _mm512_srli_epi32(b, 16), d);
+}
+// 64 inputs in the order of `from`.
+PAGODA_INLINE void turn_inputs(const std::uint8_t* from, const QuadInput* x, QuadInput* to) {
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi8(_mm512_loadu_si512(from), _mm512_loadu_si512(x)));
+}
 // Sixteen signed bytes, and the halves of sixteen unsigned ones.
 PAGODA_INLINE I load_int8(const std::byte* p) {
   return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));

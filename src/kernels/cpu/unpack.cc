@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/panel_points.h"
 #include "kernels/dequantize.h"
 #include "kernels/linear_storage.h"
 
@@ -68,6 +69,19 @@ void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c,
   }
 }
 
+// Output c of a strip of points.
+void unpack_points(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
+  const PanelLayout& panel = panel_layout(format);
+  for (const std::byte* block = strip; k > 0; k -= kSuperBlockInputs, block += panel.block_bytes) {
+    const float d = panel.share * half_to_float(load<std::uint16_t>(block + 2 * c));
+    std::int8_t values[kSuperBlockInputs];
+    std::int8_t scales[kPointGroups];
+    point_values(block, c, values, scales);
+    for (int i = 0; i < kSuperBlockInputs; ++i)
+      *out++ = d * static_cast<float>(scales[i / 32]) * static_cast<float>(values[i]);
+  }
+}
+
 // Output c of a strip of codes of floats; as put_codes of pack.cc put them there.
 void unpack_codes(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
   const PanelLayout& panel = panel_layout(format);
@@ -112,6 +126,7 @@ void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* o
       break;
   }
   if (has_codes(segment->format)) return unpack_codes(segment->format, strip, c, k, out);
+  if (has_points(segment->format)) return unpack_points(segment->format, strip, c, k, out);
   CHECK(panel_layout(segment->format).bits > 0);
   unpack_numbers(segment->format, strip, c, k, out);
 }

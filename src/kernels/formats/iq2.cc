@@ -20,15 +20,22 @@ void put_scales(Bytes scales, SuperBlock& out) {
   for (int g = 0; g < 16; ++g) out.scales[g] = odd_scale(scales[g / 2] >> (4 * (g % 2)));
 }
 
-void read_xxs(Bytes b, SuperBlock& out) {
+void points_xxs(Bytes b, PointBlock& out) {
   out.d = load<std::uint16_t>(b);
   for (int g = 0; g < 8; ++g) {
-    const Bytes points = b + 2 + 8 * g;
-    const auto signs = load<std::uint32_t>(points + 4);
-    out.scales[2 * g] = out.scales[2 * g + 1] = odd_scale(static_cast<int>(signs >> 28));
-    for (int p = 0; p < 4; ++p)
-      put_point(4 * g + p, kIq2XxsGrid[points[p]], even_signs(signs >> (7 * p)), out);
+    std::memcpy(out.points + 4 * g, b + 2 + 8 * g, 4);
+    out.signs[g] = load<std::uint32_t>(b + 6 + 8 * g);
   }
+}
+
+void read_xxs(Bytes b, SuperBlock& out) {
+  PointBlock block;
+  points_xxs(b, block);
+  out.d = block.d;
+  for (int g = 0; g < 8; ++g)
+    out.scales[2 * g] = out.scales[2 * g + 1] = odd_scale(static_cast<int>(block.signs[g] >> 28));
+  for (int p = 0; p < 32; ++p)
+    put_point(p, kIq2XxsGrid[block.points[p]], even_signs(block.signs[p / 4] >> (7 * (p % 4))), out);
 }
 
 // The step of 8-bit panels, which have one for 32 numbers.
@@ -58,9 +65,16 @@ void read_s(Bytes b, SuperBlock& out) {
 template <DType kType, void (*kRead)(Bytes block, SuperBlock& out)>
 constexpr auto format = valued_format<kType, PackedFormat::iq2, kRead, 16, kIq2Values, kIqShare>;
 
+constexpr WeightFormat of_xxs() {
+  WeightFormat out = format<DType::iq2_xxs, read_xxs>(step_xxs);
+  out.point_panels = PackedFormat::iq2_xxs;
+  out.points = points_xxs;
+  return out;
+}
+
 }  // namespace
 
-const WeightFormat iq2_xxs = format<DType::iq2_xxs, read_xxs>(step_xxs);
+const WeightFormat iq2_xxs = of_xxs();
 const WeightFormat iq2_xs = format<DType::iq2_xs, read_xs>(nullptr);
 const WeightFormat iq2_s = format<DType::iq2_s, read_s>(nullptr);
 

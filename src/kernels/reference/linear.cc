@@ -76,7 +76,7 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
   std::atomic<bool> rounded{false};
   std::int64_t n_begin = 0;
   for (const TensorView& view : weights) {
-    const PackedFormat panels = chosen_panels(LinearType::int8, storage.form, weights, view);
+    const PackedFormat panels = chosen_panels(context.level, LinearType::int8, storage.form, weights, view);
     for_ranges(context, view.rows(), 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         float* target = out + (n_begin + row) * storage.k;
