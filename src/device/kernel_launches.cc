@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "device/kernels/launch_shapes.h"
+#include "device/launch_sizes.h"
 
 namespace pagoda::device {
 namespace {
@@ -72,7 +73,6 @@ std::span<const KernelLaunches::Choice> KernelLaunches::choices() {
   static constexpr Choice kAll[] = {
 #define PAGODA_CHOICE(name, value) {#name, device::choices::name},
 #include "device/kernels/choices.def"
-#include "device/launch_sizes.h"
 #undef PAGODA_CHOICE
   };
   return kAll;
