@@ -2,9 +2,11 @@
 
 #include <boost/json.hpp>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "base/assign_or_return.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "base/xxh64.h"
 #include "loader/file_source.h"
@@ -22,6 +24,7 @@ class HuggingFaceSource final : public FileSource {
  public:
   struct Parts {
     std::string path, name, overrides, config;
+    std::string absent_file;
     std::vector<TensorFile> files;
     ReadableTensors readable;
     bool quantize_activations = true;
@@ -33,6 +36,7 @@ class HuggingFaceSource final : public FileSource {
   ModelFormat format() const override { return ModelFormat::hugging_face; }
   std::string_view config_json() const override { return parts_.config; }
   std::string name() const override { return parts_.name; }
+  std::string absent_file() const override { return parts_.absent_file; }
   std::string weight_type() const override { return describe_types(parts_.readable.bytes_by_type); }
   std::optional<std::string> side_file(std::string_view name) const override {
     const std::size_t slash = name.find('/');
@@ -75,6 +79,7 @@ class HuggingFaceSource final : public FileSource {
 struct Weights {
   std::vector<TensorFile> files;
   StoredTensors stored;
+  std::string absent_file = {};
 };
 
 Status add_file(const std::string& path, Weights& weights) {
@@ -83,22 +88,39 @@ Status add_file(const std::string& path, Weights& weights) {
   return ok_status();
 }
 
+// The index says which files there are, and which of two is meant where both have a tensor; what a file has,
+// it says itself. Indices that were made by hand, or left behind by a tool, name tensors and files (of draft
+// layers, of towers for images) that are nowhere: that is a fault only where the model needs them.
 Status open_shards(const ModelFiles& files, Weights& weights) {
   PAGODA_ASSIGN_OR_RETURN(const auto index, read_safetensors_index(files.index));
-  std::map<std::string_view, std::size_t> opened;  // shard -> its place in weights.files
-  std::map<std::string_view, std::map<std::string_view, const FileTensor*>> listed;
-  for (const auto& [name, shard] : index) {
-    const auto [entry, is_new] = opened.emplace(shard, weights.files.size());
-    if (is_new) {
-      PAGODA_RETURN_IF_ERROR(add_file(in_folder(files.path, shard), weights));
-      for (const FileTensor& each : weights.files.back().tensor_list()) listed[shard][each.name] = &each;
+  std::set<std::string_view> shards;
+  for (const auto& [name, shard] : index) shards.insert(shard);
+  Status absent;
+  std::vector<std::string_view> opened;
+  for (const std::string_view shard : shards) {
+    if (Status status = add_file(in_folder(files.path, shard), weights); status.ok()) {
+      opened.push_back(shard);
+    } else if (status.code() != StatusCode::not_found) {
+      return status;
+    } else if (absent.ok()) {
+      weights.absent_file = shard;
+      absent = std::move(status);
     }
-    const auto tensor = listed[shard].find(name);
-    if (tensor == listed[shard].end())
-      return corrupt_data(concat("tensor '", printable(name), "' is not in ", printable(shard),
-                                 ", where the index says it is"));
-    weights.stored.emplace(name, *tensor->second);
   }
+  if (opened.empty()) return absent;
+  for (std::size_t i = 0; i < opened.size(); ++i)
+    for (const FileTensor& tensor : weights.files[i].tensor_list()) {
+      const auto said = index.find(tensor.name);
+      const auto [at, is_new] = weights.stored.emplace(tensor.name, tensor);
+      if (is_new) continue;
+      if (said == index.end())
+        return corrupt_data(concat("tensor '", printable(tensor.name), "' is in two files of '",
+                                   printable(files.path), "', and the index has neither"));
+      if (said->second == opened[i]) at->second = tensor;
+    }
+  if (!absent.ok())
+    log_warning("start", concat("the index of '", printable(files.path),
+                                "' names files that are not there: ", printable(weights.absent_file)));
   return ok_status();
 }
 
@@ -186,6 +208,7 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
                                .name = files.name,
                                .overrides = concat(overrides, rope),
                                .config = std::move(config),
+                               .absent_file = std::move(weights.absent_file),
                                .files = std::move(weights.files),
                                .readable = *std::move(readable),
                                .quantize_activations = quantize_activations}));

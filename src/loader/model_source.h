@@ -72,6 +72,8 @@ class ModelSource {
     return std::nullopt;
   }
   virtual const std::string& path() const = 0;  // resolved folder or file
+  // A file that the folder's index names and that is not there, so that its tensors are none; empty: none.
+  virtual std::string absent_file() const { return {}; }
 
   // Tells this model from any other and from its own files before a change; empty: cannot tell.
   virtual std::string identity() const { return {}; }

@@ -5,9 +5,11 @@
 
 #include <boost/json.hpp>
 
+#include "base/strings.h"
 #include "loader/hf_source.h"
 #include "loader/hub_cache.h"
 #include "loader/model_files.h"
+#include "loader/safetensors.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
 #include "models/read_config.h"
@@ -261,7 +263,8 @@ TEST(SafetensorsIndex, RefusesShardsElsewhere) {
   }
 }
 
-TEST(ModelSource, RefusesAnIndexThatLies) {
+// Files say themselves what they have; names that the index has beyond it do no harm.
+TEST(ModelSource, ReadsFilesWhateverTheirIndexNames) {
   const ScratchFolder scratch;
   for (const char* file :
        {"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
@@ -269,9 +272,47 @@ TEST(ModelSource, RefusesAnIndexThatLies) {
   }
   scratch.write("model.safetensors.index.json",
                 R"({"weight_map":{"nowhere":"model-00001-of-00002.safetensors"}})");
-  expect_refused(scratch.path(), "tensor 'nowhere' is not in model-00001-of-00002.safetensors");
+  const auto first = ModelSource::open(scratch.path());
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_FALSE((*first)->tensor_names().empty());
+  EXPECT_EQ((*first)->find("nowhere"), nullptr);
+  EXPECT_EQ((*first)->absent_file(), "");
+
+  scratch.write("model.safetensors.index.json",
+                R"({"weight_map":{"a":"model-00001-of-00002.safetensors","b":"absent.safetensors",)"
+                R"("c":"model-00002-of-00002.safetensors"}})");
+  const auto both = ModelSource::open(scratch.path());
+  ASSERT_TRUE(both) << both.error().message();
+  EXPECT_GT((*both)->tensor_names().size(), (*first)->tensor_names().size());
+  EXPECT_EQ((*both)->absent_file(), "absent.safetensors");
+
   scratch.write("model.safetensors.index.json", R"({"weight_map":{"nowhere":"absent.safetensors"}})");
   expect_refused(scratch.path(), "No such file");
+}
+
+TEST(ModelSource, TheIndexSaysWhichOfTwoTensorsIsMeant) {
+  const ScratchFolder scratch;
+  for (const char* file :
+       {"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    scratch.write(file, read_binary(fixture("sharded/") + file));
+  }
+  const std::string again = "model-00003-of-00003.safetensors";
+  scratch.write(again, read_binary(fixture("sharded/model-00002-of-00002.safetensors")));
+  const auto index = [&](std::string_view more) {
+    scratch.write("model.safetensors.index.json",
+                  concat(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)",
+                         R"("b":"model-00002-of-00002.safetensors","c":")", again, '"', more, "}}"));
+  };
+  index("");
+  expect_refused(scratch.path(), "is in two files of");
+  std::string all;
+  const auto second = SafetensorsFile::open(scratch.path() + "/" + again);
+  ASSERT_TRUE(second);
+  for (const FileTensor& tensor : second->tensor_list())
+    all += concat(",\"", tensor.name, "\":\"", again, '"');
+  index(all);
+  const auto source = ModelSource::open(scratch.path());
+  EXPECT_TRUE(source) << source.error().message();
 }
 
 TEST(ModelSource, OpensTheSharedModels) {

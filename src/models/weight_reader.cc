@@ -115,7 +115,11 @@ TensorView WeightReader::take(const std::string& name, const std::vector<std::in
   if (!status_.ok()) return {};
   const TensorView* tensor = find(name);
   if (tensor == nullptr) {
-    fail(corrupt_data(concat("tensor '", name, "' is missing", stands_instead(source_, name, prefix_))));
+    const std::string absent = source_.absent_file();
+    fail(corrupt_data(
+        concat("tensor '", name, "' is missing",
+               absent.empty() ? stands_instead(source_, name, prefix_)
+                              : concat("; so is ", printable(absent), ", which the folder's index names"))));
     return {};
   }
   if (!same_shape(tensor->shape, shape)) {
