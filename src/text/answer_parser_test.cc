@@ -333,6 +333,11 @@ const Case kCases[] = {
      "<function_calls>stop()\nlight(level=1)</function_calls>",
      {"", "", {{"stop", "{}"}, {"light", "{\"level\": 1}"}}}},
     {"lfm2", "", "<|tool_call_start|>[stop()]<|tool_call_end|>Done.", {"Done.", "", {{"stop", "{}"}}}},
+    {"lfm2",
+     "",
+     "<|tool_call_start|>[mcp-home.get-2nd(level=1)]<|tool_call_end|>",
+     {"", "", {{"mcp-home.get-2nd", "{\"level\": 1}"}}}},
+    {"pythonic", "", "[get-all(), re-set(a=2)]", {"", "", {{"get-all", "{}"}, {"re-set", "{\"a\": 2}"}}}},
     // messages
     {"mistral",
      "mistral",

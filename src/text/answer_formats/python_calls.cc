@@ -91,7 +91,8 @@ class CallListScanner {
       called_ = true;
       open_ += '(';
     } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-               static_cast<unsigned char>(c) >= 0x80 || (named_ && ((c >= '0' && c <= '9') || c == '.'))) {
+               static_cast<unsigned char>(c) >= 0x80 ||
+               (named_ && ((c >= '0' && c <= '9') || c == '.' || c == '-'))) {
       named_ = true;
     } else {
       state_ = State::failed;

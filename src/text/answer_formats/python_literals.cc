@@ -58,13 +58,12 @@ class Reader {
   std::optional<WrittenCall> call() {
     skip_space();
     WrittenCall call;
-    for (;;) {
+    for (;;) {  // dots and hyphens are in the names of tools, which models write as they were told
       const std::string_view part = name();
-      if (part.empty() || is_digit(part.front())) return std::nullopt;
+      if (part.empty() || (is_digit(part.front()) && call.name.empty())) return std::nullopt;
       call.name += part;
-      if (at_end() || text_[at_] != '.') break;
-      call.name += '.';
-      ++at_;
+      if (at_end() || (text_[at_] != '.' && text_[at_] != '-')) break;
+      call.name += text_[at_++];
     }
     if (!take('(')) return std::nullopt;
     json::object arguments;

@@ -1,7 +1,7 @@
 #pragma once
 // Calls and literals as Python writes them: f(a=1, b='x', c=[None, {'k': True}]). Nothing is evaluated.
-// JSON's null, true and false are read too. Source: Python's lexical rules of strings and numbers; vLLM's
-// pythonic parsers, which read keyword arguments only. Threads: any.
+// JSON's null, true and false are read too, and names of functions with hyphens. Source: Python's lexical
+// rules of strings and numbers; vLLM's pythonic parsers, which read keyword arguments only. Threads: any.
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string_view>
