@@ -19,6 +19,7 @@ struct PromptInfo {
 struct AnswerOptions {
   std::int32_t n = 1;                    // choices per prompt
   std::optional<std::int32_t> logprobs;  // alternatives per token
+  bool after_sampling = false;           // they are probabilities of what is drawn from (llama.cpp's)
   bool content_logprobs = false;         // only of tokens that make content: no reasoning, no calls, no ends
   bool return_token_ids = false;
   bool without_generation = false;  // only the prompt is wanted: generated tokens are not returned

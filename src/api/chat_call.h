@@ -30,6 +30,16 @@ struct SamplingNames {
   std::string_view repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {}, seed = {};
   bool negative_is_greedy = false;  // A temperature below zero; else it is refused.
 };
+inline constexpr SamplingNames kVllmSampling = {.min_p = "min_p",
+                                                .repetition_penalty = "repetition_penalty",
+                                                .presence_penalty = "presence_penalty",
+                                                .frequency_penalty = "frequency_penalty",
+                                                .seed = "seed"};
+inline constexpr SamplingNames kLlamaSampling = {.min_p = "min_p",  // llama.cpp's and Ollama's
+                                                 .repetition_penalty = "repeat_penalty",
+                                                 .presence_penalty = "presence_penalty",
+                                                 .frequency_penalty = "frequency_penalty",
+                                                 .seed = "seed"};
 void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling);
 // "stop", or the protocol's name for it.
 void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answer);

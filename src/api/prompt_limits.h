@@ -1,5 +1,7 @@
 #pragma once
 // The length rules that every endpoint with a prompt shares.
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -7,6 +9,11 @@
 #include "base/status.h"
 
 namespace pagoda {
+
+// Prompts of a call, and its prompts times the answers to each.
+inline constexpr std::size_t kMaxPrompts = 1024;
+// Log-probabilities of a call.
+inline constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 
 // Too long to be worth tokenising: more bytes than the longest possible prompt can have. Bounds the
 // work that one request causes.

@@ -15,8 +15,10 @@ void write_part(JsonWriter& json, const std::string& name, std::int64_t count, T
 }  // namespace
 
 void write_timings(JsonWriter& json, const AnswerState& answer) {
-  const Usage usage = answer.usage();
-  const RequestTimes times = answer.times();
+  write_timings(json, answer.usage(), answer.times());
+}
+
+void write_timings(JsonWriter& json, const Usage& usage, const RequestTimes& times) {
   json.begin_object().key("cache_n").integer(usage.cached_tokens);
   write_part(json, "prompt", usage.prompt_tokens - usage.cached_tokens, times.prefill());
   write_part(json, "predicted", usage.completion_tokens, times.decode());

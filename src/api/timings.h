@@ -8,5 +8,6 @@
 namespace pagoda {
 
 void write_timings(JsonWriter& json, const AnswerState& answer);
+void write_timings(JsonWriter& json, const Usage& usage, const RequestTimes& times);
 
 }  // namespace pagoda

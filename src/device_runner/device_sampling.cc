@@ -28,7 +28,8 @@ bool has_penalties(const SamplingParams& params) {
 
 bool draws_on_device(const SampleRow& row) {
   const std::int32_t wanted = row.params->logprobs.value_or(0);
-  return wanted >= 0 && wanted <= device::kMostTop &&
+  const bool processed = row.params->processed_logprobs && row.params->logprobs && !row.beam;
+  return wanted >= 0 && wanted <= device::kMostTop && !processed &&
          (!row.beam || row.num_candidates <= static_cast<std::uint32_t>(device::kMostTop));
 }
 

@@ -20,7 +20,7 @@ struct DrawnRow {
 };
 
 // Whether the kernels give all that the row asks for; else the host's sampler takes the row's logits: more
-// log-probabilities than kMostTop, or wider beams.
+// log-probabilities than kMostTop, processed ones, or wider beams.
 bool draws_on_device(const SampleRow& row);
 bool has_penalties(const SamplingParams& params);  // which need to know tokens
 bool scores_on_device(const PromptRow& row);

@@ -243,6 +243,7 @@ TEST(DeviceSampling, ScoresAreTheHosts) {
     constexpr std::int32_t kTop[] = {0, 1, 5, 20, 64, 65, 700};  // the last two are the host's
     c.params.logprobs = kTop[seed % 7];
     if (seed % 5 == 0) c.params.best_of = 2;
+    c.params.processed_logprobs = seed % 4 == 0;  // the host's
     cases.push_back(std::move(c));
   }
   const Draws draws(cases, 3);

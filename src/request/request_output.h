@@ -30,7 +30,7 @@ inline std::string_view finish_reason_name(FinishReason reason) {
 
 struct TokenLogprob {
   TokenId token;
-  float logprob;      // natural, from the raw logits (vLLM's raw_logprobs)
+  float logprob;      // natural, from the raw logits, unless the request asks for processed ones
   std::int32_t rank;  // 1 = most likely; ties share the better rank
 };
 

@@ -42,6 +42,7 @@ struct SamplingParams {
 
   std::optional<std::int32_t> logprobs;         // top-k alternatives per output token; 0: only the chosen
   std::optional<std::int32_t> prompt_logprobs;  // the same for prompt tokens
+  bool processed_logprobs = false;  // logprobs are of what is drawn from, behind all that is above
 
   bool use_beam_search = false;
   std::int32_t beam_width = 0;  // 0: best_of, which is at least n

@@ -13,7 +13,7 @@ namespace pagoda {
 
 struct Candidate {
   TokenId token = -1;
-  float logprob = 0;      // raw log-probability
+  float logprob = 0;      // as TokenLogprob has it
   std::int32_t rank = 0;  // 0 when logprobs were not asked for
   bool ends =
       false;  // a constraint is satisfied with it: the sequence ends. Set by the engine, not the runner

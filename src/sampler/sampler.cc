@@ -30,6 +30,31 @@ std::vector<TokenLogprob> top_logprobs(const KernelContext& context, std::span<c
   return top;
 }
 
+// Log-probabilities of what a draw may give: of `candidates`, and the `count` likeliest.
+std::vector<TokenLogprob> score_draws(std::vector<std::pair<TokenId, double>> left, std::int32_t count,
+                                      std::span<Candidate> candidates) {
+  const auto score_of = [&left](const std::pair<TokenId, double>& entry) -> TokenLogprob {
+    const auto likelier = std::ranges::count_if(left, [&](const auto& e) { return e.second > entry.second; });
+    return {entry.first, static_cast<float>(std::log(entry.second)), static_cast<std::int32_t>(likelier) + 1};
+  };
+  for (Candidate& candidate : candidates) {
+    const auto found = std::ranges::find(left, candidate.token, &std::pair<TokenId, double>::first);
+    if (found == left.end()) continue;
+    const TokenLogprob score = score_of(*found);
+    candidate.logprob = score.logprob;
+    candidate.rank = score.rank;
+  }
+  const std::size_t wanted = count < 0 ? left.size() : std::min(left.size(), static_cast<std::size_t>(count));
+  std::ranges::partial_sort(left, left.begin() + static_cast<std::ptrdiff_t>(wanted),
+                            [](const auto& a, const auto& b) {
+                              return a.second != b.second ? a.second > b.second : a.first < b.first;
+                            });
+  left.resize(wanted);
+  std::vector<TokenLogprob> top;
+  for (const auto& entry : left) top.push_back(score_of(entry));
+  return top;
+}
+
 bool is_greedy(const SamplingParams& params) { return params.temperature < kGreedyTemperature; }
 
 bool needs_logprob(const SampleRow& row) {
@@ -99,14 +124,15 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   const std::span<const float> raw =
       row.mask.empty() ? row.logits : scratch.masked.apply(context_.level, row);
   const bool with_logprob = needs_logprob(row);
-  const float normalizer = with_logprob ? log_sum_exp(row_context_, raw) : 0;
+  const bool processed = params.processed_logprobs && !row.beam;
+  const float normalizer = with_logprob && !processed ? log_sum_exp(row_context_, raw) : 0;
   const auto most_likely = [&](std::int32_t count) {
     std::vector<TokenLogprob> top = top_logprobs(row_context_, raw, count, normalizer);
     if (!row.mask.empty())
       std::erase_if(top, [&](const TokenLogprob& t) { return !allows(row.mask, t.token); });
     return top;
   };
-  if (params.logprobs) result.top = most_likely(*params.logprobs);
+  if (params.logprobs && !processed) result.top = most_likely(*params.logprobs);
 
   if (row.beam) {
     const auto width = static_cast<std::int32_t>(std::min<std::uint32_t>(row.num_candidates, raw.size()));
@@ -143,13 +169,18 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
           row.seed, std::uint64_t{row.first_stream} + i, static_cast<std::uint64_t>(row.position)));
     }
     if (candidate.token < 0 || candidate.token >= vocab) candidate.token = 0;  // only from NaN logits
-    if (with_logprob) {
+    if (with_logprob && !processed) {
       const float logit = raw[static_cast<std::size_t>(candidate.token)];
       candidate.logprob = logit - normalizer;
       if (params.logprobs) candidate.rank = logit_rank(row_context_, raw, logit);
     }
     result.candidates.push_back(candidate);
   }
+  if (!with_logprob || !processed) return;
+  const bool drawn = !greedy && !all_masked;
+  result.top = score_draws(drawn ? scratch.distribution.probabilities()
+                                 : std::vector{std::pair(result.candidates.front().token, 1.0)},
+                           params.logprobs.value_or(0), result.candidates);
 }
 
 void Sampler::score_prompt(std::span<const PromptRow> rows) {

@@ -1,9 +1,10 @@
 #pragma once
 // Sampler: rows of logits -> candidates with log-probabilities. Log-probabilities are of the raw logits,
-// before any parameter touches them (vLLM's raw_logprobs); of a masked row, over the tokens that its mask
-// allows. Not the strategy: what a candidate becomes is decoding/'s. Invariant: a row's candidates depend on
-// its logits, parameters and (seed, stream, position) alone. Threads: one caller; rows are spread over the
-// context's pool, one row a tile.
+// before any parameter touches them (vLLM's raw_logprobs), or, where the request asks for processed ones, of
+// what its draws are made from; of a masked row, over the tokens that its mask allows. Not the strategy: what
+// a candidate becomes is decoding/'s. Invariant: a row's candidates depend on its logits, parameters and
+// (seed, stream, position) alone. Threads: one caller; rows are spread over the context's pool, one row a
+// tile.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -273,6 +273,53 @@ TEST(Sampler, GreedyTakesTheFirstMaximumAndReportsRawLogprobs) {
   EXPECT_EQ(result.candidates[0].token, 1);
 }
 
+// Processed log-probabilities are of what the draws are made from: what is cut off has none.
+TEST(Sampler, ProcessedLogprobsAreThoseOfTheDraws) {
+  std::mt19937_64 rng(23);
+  Sampler sampler(KernelContext{});
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<float> logits = random_logits(50 + rng() % 500, rng);
+    std::vector<float> biased = logits;
+    SamplingParams params;
+    params.temperature = round % 3 == 0 ? 0.5f : 1.5f;
+    if (round % 2) params.top_k = 1 + static_cast<std::int32_t>(rng() % 12);
+    if (round % 5 == 0) params.top_p = 0.6f;
+    if (round % 7 == 0) {
+      params.logit_bias = {{3, 5.0f}};
+      biased[3] += 5;
+    }
+    params.logprobs = 8;
+    params.processed_logprobs = true;
+    SequenceResult result;
+    const SampleRow row{
+        .logits = logits, .params = &params, .seed = rng(), .num_candidates = 3, .result = &result};
+    sampler.sample(std::span(&row, 1));
+    const std::vector<double> p = plain_distribution(biased, params);
+    const auto left = std::ranges::count_if(p, [](double each) { return each > 1e-30; });
+    EXPECT_NEAR(static_cast<double>(result.top.size()),
+                static_cast<double>(std::min<std::ptrdiff_t>(left, 8)), 1);
+    double before = 1;
+    for (const TokenLogprob& top : result.top) {
+      EXPECT_NEAR(std::exp(top.logprob), p[static_cast<std::size_t>(top.token)], 1e-4);
+      EXPECT_LE(std::exp(top.logprob), before + 1e-6);
+      before = std::exp(top.logprob);
+    }
+    ASSERT_EQ(result.candidates.size(), 3u);
+    for (const Candidate& candidate : result.candidates) {
+      EXPECT_NEAR(std::exp(candidate.logprob), p[static_cast<std::size_t>(candidate.token)], 1e-4);
+      for (const TokenLogprob& top : result.top)
+        if (top.token == candidate.token) EXPECT_EQ(top.rank, candidate.rank);
+    }
+    params.temperature = 0;  // nothing else may be said
+    sampler.sample(std::span(&row, 1));
+    ASSERT_EQ(result.top.size(), 1u);
+    EXPECT_EQ(result.top[0].token, result.candidates[0].token);
+    EXPECT_EQ(result.top[0].logprob, 0);
+    EXPECT_EQ(result.candidates[0].logprob, 0);
+  }
+}
+
 TEST(Sampler, OnlyPlainGreedyRowsTakeTheLargestLogit) {
   SequenceResult result;
   const std::vector<TokenId> output = {1};

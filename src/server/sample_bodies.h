@@ -115,6 +115,8 @@ inline constexpr SampleBody kSampleBodies[] = {
       "samplers":["top_k","temperature"],"repeat_last_n":64,"dry_multiplier":0,"xtc_probability":0,"typical_p":1,
       "top_n_sigma":-1,"min_keep":0,"n_indent":0,"t_max_predict_ms":0,"timings_per_token":true,
       "response_fields":["content","timings/prompt_n"]})"},
+    {"/completion", R"({"prompt":["a",[5,"b"],{"prompt_string":"c"}],"n_predict":4,"n_cmpl":2,"n_probs":2,
+      "post_sampling_probs":true})"},
     {"/completion", R"({"prompt":"a","n_predict":4,"grammar":"root ::= \"a\""})"},
     {"/infill", R"({"input_prefix":"a","input_suffix":"b","prompt":"c","n_predict":4,
       "input_extra":[{"filename":"f","text":"t"}]})"},

@@ -8,6 +8,7 @@
 #include "api/grammar_fields.h"
 #include "api/json.h"
 #include "api/peer_sampling.h"
+#include "api/prompt_limits.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
@@ -20,58 +21,80 @@ namespace json = boost::json;
 constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 constexpr std::size_t kMaxBiases = 1024;
 constexpr std::size_t kMaxResponseFields = 256;
+constexpr std::int64_t kMaxAnswers = 128;  // to a prompt
 constexpr std::string_view kTextOnly = "this model supports text only";
 constexpr std::string_view kNotImplemented = "this server does not implement it";
 
-// A text, a list of token ids and texts, or an object with a text beside what is seen.
-Result<std::vector<TokenId>> read_prompt(FieldReader& fields, const ApiContext& context) {
-  const json::value* prompt = fields.raw("prompt", {"string", "array", "object"});
-  if (prompt != nullptr && prompt->is_object()) {
-    FieldReader inner(prompt->get_object(), "prompt");
-    inner.not_built("multimodal_data", kTextOnly);
-    prompt = inner.raw("prompt_string", {"string"});
-    if (prompt == nullptr || !prompt->is_string()) inner.fail("prompt_string", "must be a string");
-    if (!inner.ok()) return inner.status();
-  }
-  if (prompt == nullptr) fields.fail("prompt", "is required");
-  if (!fields.ok()) return fields.status();
-  const auto encode = [&context](const json::value& text, const std::string& path, bool first) {
-    return text_prompt_tokens(context, path, std::string_view(text.as_string()),
-                              {.add_special_tokens = first});
-  };
-  if (prompt->is_string()) return encode(*prompt, "prompt", true);
-  const json::array* pieces = fields.array("prompt", kMaxPieces);
-  if (pieces == nullptr) return fields.status();
-  std::size_t num_texts = 0;
-  std::vector<TokenId> ids;
-  for (std::size_t i = 0; i < pieces->size(); ++i) {
-    const json::value& piece = (*pieces)[i];
-    const std::string path = concat("prompt.", i);
+using Ids = std::vector<TokenId>;
+
+// Token ids and texts, which make one prompt.
+Result<Ids> read_pieces(const json::array& pieces, const std::string& path, const ApiContext& context) {
+  Ids ids;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const json::value& piece = pieces[i];
+    const std::string where = concat(path, ".", i);
     if (piece.is_string()) {
-      ++num_texts;
-      Result<std::vector<TokenId>> more = encode(piece, path, i == 0);
+      Result<Ids> more = text_prompt_tokens(context, where, std::string_view(piece.as_string()),
+                                            {.add_special_tokens = i == 0});
       if (!more) return more.error();
       ids.insert(ids.end(), more->begin(), more->end());
     } else {
       const std::optional<std::int64_t> id = whole_number(piece);
-      if (!id || *id < 0 || *id >= context.vocab_size) {
-        fields.fail(path, "must be a string or a token id of the vocabulary");
-        return fields.status();
-      }
+      if (!id || *id < 0 || *id >= context.vocab_size)
+        return invalid_argument(concat("'", where, "' must be a string or a token id of the vocabulary."))
+            .with_param(where);
       ids.push_back(static_cast<TokenId>(*id));
     }
     if (ids.size() > static_cast<std::size_t>(context.max_model_len))
-      return token_budget(context, "prompt", ids.size(), {}).error();
-  }
-  if (num_texts == pieces->size() && num_texts > 1) {
-    fields.fail("prompt", "must be one prompt; for several use /v1/completions");
-    return fields.status();
+      return token_budget(context, path, ids.size(), {}).error();
   }
   return ids;
 }
 
+// A text, a list of token ids and texts, or an object with a text beside what is seen.
+Result<Ids> read_prompt(const json::value& prompt, const std::string& path, const ApiContext& context) {
+  if (const json::array* pieces = prompt.if_array()) return read_pieces(*pieces, path, context);
+  const json::string* text = prompt.if_string();
+  std::string where = path;
+  if (const json::object* object = prompt.if_object()) {
+    FieldReader inner(*object, path);
+    inner.not_built("multimodal_data", kTextOnly);
+    const json::value* found = inner.raw("prompt_string", {"string"});
+    if (found == nullptr || !found->is_string()) inner.fail("prompt_string", "must be a string");
+    if (!inner.ok()) return inner.status();
+    text = &found->get_string();
+    where.append(".prompt_string");
+  }
+  if (text == nullptr)
+    return invalid_argument(concat("'", path, "' must be a string, a list of token ids and strings, or an ",
+                                   "object with a 'prompt_string'."))
+        .with_param(path);
+  return text_prompt_tokens(context, where, std::string_view(*text), {.add_special_tokens = true});
+}
+
+// A list with a number in it is one prompt; any other has a prompt in each entry.
+Result<std::vector<Ids>> read_prompts(FieldReader& fields, const ApiContext& context) {
+  const json::value* prompt = fields.raw("prompt", {"string", "array", "object"});
+  if (prompt == nullptr) fields.fail("prompt", "is required");
+  if (!fields.ok()) return fields.status();
+  std::vector<Ids> prompts;
+  const json::array* list = prompt->if_array();
+  const bool several = list != nullptr && std::ranges::none_of(*list, &json::value::is_number);
+  if (list != nullptr && list->size() > (several ? kMaxPrompts : kMaxPieces))
+    fields.fail("prompt", concat("must have at most ", several ? kMaxPrompts : kMaxPieces, " entries"));
+  if (list != nullptr && list->empty()) fields.fail("prompt", "must not be empty");
+  if (!fields.ok()) return fields.status();
+  for (std::size_t i = 0; i < (several ? list->size() : 1); ++i) {
+    Result<Ids> ids = several ? read_prompt((*list)[i], concat("prompt.", i), context)
+                              : read_prompt(*prompt, "prompt", context);
+    if (!ids) return ids.error();
+    prompts.push_back(*std::move(ids));
+  }
+  return prompts;
+}
+
 // Other files, then the text before; the text after.
-Result<std::vector<TokenId>> read_infill(FieldReader& fields, const ApiContext& context) {
+Result<Ids> read_infill(FieldReader& fields, const ApiContext& context) {
   std::string before;
   if (const json::array* extra = fields.array("input_extra", kMaxMessages)) {
     for (std::size_t i = 0; i < extra->size() && fields.ok(); ++i) {
@@ -139,14 +162,40 @@ void read_biases(FieldReader& fields, const ApiContext& context, SamplingParams&
   }
 }
 
-void refuse_what_is_not_built(FieldReader& fields) {
-  if (fields.boolean("post_sampling_probs").value_or(false))
-    fields.not_built("post_sampling_probs", "n_probs has the log-probabilities before sampling");
-  for (const char* name : {"n_cmpl", "n"})
-    if (fields.integer(name, 1, 1000).value_or(1) > 1)
-      fields.not_built(name, "for several answers use /v1/completions");
-  fields.not_built("image_data", kTextOnly);
-  fields.not_built("lora", kNotImplemented);
+// How many answers to each prompt, and which of their probabilities are told.
+void read_choices(FieldReader& fields, const ApiContext& context, ChatCall& call) {
+  SamplingParams& sampling = call.sampling;
+  for (const char* name : {"n", "n_cmpl"})
+    if (const auto count = fields.integer(name, 1, kMaxAnswers))
+      sampling.n = static_cast<std::int32_t>(*count);
+  sampling.best_of = call.answer.n = sampling.n;
+  if (const auto count = fields.integer("n_probs", 0, context.max_logprobs); count.value_or(0) > 0)
+    sampling.logprobs = call.answer.logprobs = static_cast<std::int32_t>(*count);
+  sampling.processed_logprobs = call.answer.after_sampling =
+      fields.boolean("post_sampling_probs").value_or(false);
+}
+
+// A request for each prompt, alike but for the prompt.
+Status add_requests(std::vector<Ids> prompts, ChatCall& call, const ApiContext& context,
+                    LlamaCompletion& out) {
+  const SamplingParams sampling = call.sampling;
+  std::int64_t entries = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    out.prompts.push_back(context.tokenizer->decode(prompts[i], /*skip_special_tokens=*/false));
+    call.sampling = sampling;
+    Result<ChatRequest> made = make_request(call, prompts.size() == 1 ? "prompt" : concat("prompt.", i),
+                                            std::move(prompts[i]), context);
+    if (!made) return made.error();
+    entries +=
+        std::int64_t{made->request.sampling.max_tokens} * sampling.n * (sampling.logprobs.value_or(-1) + 1);
+    if (i == 0) out.grammars = std::move(made->grammars);
+    out.requests.push_back(std::move(made->request));
+  }
+  if (entries > kMaxLogprobEntries)
+    return invalid_argument(concat("'n_probs' asks for more than ", kMaxLogprobEntries,
+                                   " log-probabilities in one call; see 'n_predict'."))
+        .with_param("n_probs");
+  return ok_status();
 }
 
 }  // namespace
@@ -161,14 +210,9 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.sampling = default_sampling(context);
   call.clip_max_tokens = true;
   out.stream = fields.boolean("stream").value_or(false);
-  read_sampling(fields,
-                {.min_p = "min_p",
-                 .repetition_penalty = "repeat_penalty",
-                 .presence_penalty = "presence_penalty",
-                 .frequency_penalty = "frequency_penalty",
-                 .seed = "seed",
-                 .negative_is_greedy = true},
-                call.sampling);
+  SamplingNames names = kLlamaSampling;
+  names.negative_is_greedy = true;
+  read_sampling(fields, names, call.sampling);
   read_peer_sampling(fields, call.sampling, out.warnings);
   read_stops(fields, "stop", call.answer);
   call.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
@@ -183,22 +227,30 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.answer.without_generation = count == 0;
   read_biases(fields, context, call.sampling);
   call.form = read_llamacpp_grammar(fields);
-  if (const auto count = fields.integer("n_probs", 0, context.max_logprobs); count.value_or(0) > 0)
-    call.sampling.logprobs = call.answer.logprobs = static_cast<std::int32_t>(*count);
-  refuse_what_is_not_built(fields);
+  read_choices(fields, context, call);
+  fields.not_built("image_data", kTextOnly);
+  fields.not_built("lora", kNotImplemented);
   if (!fields.ok()) return fields.status();
-  Result<std::vector<TokenId>> ids = infill ? read_infill(fields, context) : read_prompt(fields, context);
-  if (!ids) return ids.error();
+  std::vector<Ids> prompts;
+  if (infill) {
+    Result<Ids> ids = read_infill(fields, context);
+    if (!ids) return ids.error();
+    prompts.push_back(*std::move(ids));
+  } else {
+    Result<std::vector<Ids>> read = read_prompts(fields, context);
+    if (!read) return read.error();
+    prompts = *std::move(read);
+  }
+  if (prompts.size() * static_cast<std::size_t>(call.sampling.n) > kMaxPrompts) {
+    fields.fail("n_cmpl", concat("times the number of prompts must be at most ", kMaxPrompts));
+    return fields.status();
+  }
   note_unknown_fields(
       fields, "llamacpp",
       {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "model", "dry_base",
        "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
        "mirostat_tau", "mirostat_eta", "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
-  out.prompt = context.tokenizer->decode(*ids, /*skip_special_tokens=*/false);
-  Result<ChatRequest> made = make_request(call, "prompt", *std::move(ids), context);
-  if (!made) return made.error();
-  out.request = std::move(made->request);
-  out.grammars = std::move(made->grammars);
+  PAGODA_RETURN_IF_ERROR(add_requests(std::move(prompts), call, context, out));
   out.answer = std::move(call.answer);
   return out;
 }

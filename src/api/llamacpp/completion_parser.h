@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /completion and /infill -> a request of the engine. llama.cpp's fields that change the answer and
-// are not built are refused by name; those that tune its own machine are ignored, and unknown ones logged.
-// Errors name the field by its dotted path. Threads: any.
+// Bodies of /completion and /infill -> requests of the engine, one for each prompt. llama.cpp's fields that
+// change the answer and are not built are refused by name; those that tune its own machine are ignored, and
+// unknown ones logged. Errors name the field by its dotted path. Threads: any.
 #include <string>
 #include <string_view>
 
@@ -13,11 +13,11 @@
 namespace pagoda {
 
 struct LlamaCompletion {
-  Request request;
+  std::vector<Request> requests;
   std::vector<GrammarSpec> grammars;  // that hold the answer
   AnswerOptions answer;
   bool stream = false;
-  std::string prompt;                        // as the answer shows it
+  std::vector<std::string> prompts;          // as the answer shows them
   std::vector<std::string> response_fields;  // paths of what the last piece is to have; empty: all
   bool timings_per_token = false;
   Warnings warnings;

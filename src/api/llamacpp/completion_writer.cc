@@ -38,36 +38,45 @@ std::string llamacpp_error_body(const ApiError& error) {
 
 LlamaCompletionWriter::LlamaCompletionWriter(LlamaCompletion call, const ApiContext& context)
     : StateWriter(std::move(call.answer), call.stream, context),
-      sampling_(std::move(call.request.sampling)),
-      prompt_(to_valid_utf8(call.prompt)),
+      requests_(std::move(call.requests)),
+      prompts_(std::move(call.prompts)),
       response_fields_(std::move(call.response_fields)),
-      timings_per_token_(call.timings_per_token) {}
+      timings_per_token_(call.timings_per_token),
+      told_(state_.num_choices()) {}
 
-void LlamaCompletionWriter::write_end(JsonWriter& json) const {
-  const ChoiceState& choice = state_.choices.front();
-  const Usage usage = state_.usage();
+Usage LlamaCompletionWriter::usage_of(std::size_t index) const {
+  const std::size_t prompt = index / state_.width();
+  Usage usage = state_.usage_of(prompt, prompt + 1);
+  usage.completion_tokens = state_.choices[index].num_tokens;
+  return usage;
+}
+
+void LlamaCompletionWriter::write_end(std::size_t index, JsonWriter& json) const {
+  const ChoiceState& choice = state_.choices[index];
+  const SamplingParams& sampling = requests_[index / state_.width()].sampling;
   const auto* word = std::get_if<std::string>(&choice.stop_reason);
-  json.key("model").string(context_.model_names.front()).key("prompt").string(prompt_);
+  json.key("model").string(context_.model_names.front()).key("prompt");
+  json.string(to_valid_utf8(prompts_[index / state_.width()]));
   json.key("generation_settings")
       .begin_object()
       .key("n_predict")
-      .integer(options_.without_generation ? 0 : sampling_.max_tokens);
+      .integer(options_.without_generation ? 0 : sampling.max_tokens);
   json.key("n_ctx").integer(context_.max_model_len);
-  json.key("temperature").float32(sampling_.temperature).key("top_k").integer(sampling_.top_k);
-  json.key("top_p").float32(sampling_.top_p).key("min_p").float32(sampling_.min_p);
-  json.key("repeat_penalty").float32(sampling_.repetition_penalty);
-  json.key("presence_penalty").float32(sampling_.presence_penalty);
-  json.key("frequency_penalty").float32(sampling_.frequency_penalty);
+  json.key("temperature").float32(sampling.temperature).key("top_k").integer(sampling.top_k);
+  json.key("top_p").float32(sampling.top_p).key("min_p").float32(sampling.min_p);
+  json.key("repeat_penalty").float32(sampling.repetition_penalty);
+  json.key("presence_penalty").float32(sampling.presence_penalty);
+  json.key("frequency_penalty").float32(sampling.frequency_penalty);
   json.key("stop").begin_array();
   for (const std::string& stop : options_.stop) json.string(stop);
   json.end_array().key("stream").boolean(streaming()).end_object();
-  json.key("has_new_line").boolean(has_new_line_).key("truncated").boolean(false);
+  json.key("has_new_line").boolean(told_[index].new_line).key("truncated").boolean(false);
   json.key("stop_type")
       .string(word != nullptr                                ? "word"
               : choice.finish_reason == FinishReason::length ? "limit"
                                                              : "eos");
   json.key("stopping_word").string(word == nullptr ? "" : *word);
-  json.key("tokens_cached").integer(usage.cached_tokens);
+  json.key("tokens_cached").integer(usage_of(index).cached_tokens);
 }
 
 void LlamaCompletionWriter::write_chosen(std::string_view whole, std::string& out) const {
@@ -85,14 +94,17 @@ void LlamaCompletionWriter::write_chosen(std::string_view whole, std::string& ou
   json.end_object();
 }
 
-void LlamaCompletionWriter::write_piece(std::string& out) {
-  const bool last = state_.finished();
-  ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
-  const Usage usage = state_.usage();
-  has_new_line_ = has_new_line_ || fresh.text.find('\n') != std::string::npos;
+void LlamaCompletionWriter::write_piece(std::size_t index, std::string& out) {
+  ChoiceState& choice = state_.choices[index];
+  const bool last = choice.finished();
+  ChoiceState::Fresh fresh = std::exchange(choice.fresh, {});
+  const Usage usage = usage_of(index);
+  told_[index].new_line = told_[index].new_line || fresh.text.find('\n') != std::string::npos;
+  told_[index].end = last;
   const std::size_t begin = out.size();
   JsonWriter json(out);
-  json.begin_object().key("index").integer(0).key("content").string(to_valid_utf8(fresh.text));
+  json.begin_object().key("index").integer(static_cast<std::int64_t>(index));
+  json.key("content").string(to_valid_utf8(fresh.text));
   json.key("tokens").integers(fresh.token_ids).key("id_slot").integer(0).key("stop").boolean(last);
   json.key("tokens_predicted")
       .integer(usage.completion_tokens)
@@ -101,14 +113,15 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
   if (!fresh.logprobs.empty()) {
     json.key("completion_probabilities").begin_array();
     for (const TokenLogprobs& token : fresh.logprobs)
-      write_token_logprobs(json, token, *context_.tokenizer, {.with_ids = true});
+      write_token_logprobs(json, token, *context_.tokenizer,
+                           {.with_ids = true, .as_probabilities = options_.after_sampling});
     json.end_array();
   }
   if (last || timings_per_token_) {
     json.key("timings");
-    write_timings(json, state_);
+    write_timings(json, usage, state_.prompts[index / state_.width()].times);
   }
-  if (last) write_end(json);
+  if (last) write_end(index, json);
   json.end_object();
   if (last && !response_fields_.empty()) {
     const std::string whole = out.substr(begin);
@@ -118,17 +131,26 @@ void LlamaCompletionWriter::write_piece(std::string& out) {
 }
 
 void LlamaCompletionWriter::write_events(std::string& out) {
-  const ChoiceState::Fresh& fresh = state_.choices.front().fresh;
-  if (!state_.error().ok()) {
-    out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
-  } else if (state_.finished() || !fresh.text.empty() || !fresh.token_ids.empty() ||
-             !fresh.logprobs.empty()) {
+  for (std::size_t i = 0; i < told_.size(); ++i) {
+    const ChoiceState& choice = state_.choices[i];
+    const ChoiceState::Fresh& fresh = choice.fresh;
+    const bool ends = choice.finished() && !told_[i].end;
+    if (!ends && fresh.text.empty() && fresh.token_ids.empty() && fresh.logprobs.empty()) continue;
     out.append("data: ");
-    write_piece(out);
+    write_piece(i, out);
     out.append("\n\n");
   }
+  if (!state_.error().ok())
+    out.append("data: ").append(llamacpp_error_body(api_error(state_.error()))).append("\n\n");
 }
 
-void LlamaCompletionWriter::write_body(std::string& out) { write_piece(out); }
+void LlamaCompletionWriter::write_body(std::string& out) {
+  if (told_.size() > 1) out.push_back('[');
+  for (std::size_t i = 0; i < told_.size(); ++i) {
+    if (i > 0) out.push_back(',');
+    write_piece(i, out);
+  }
+  if (told_.size() > 1) out.push_back(']');
+}
 
 }  // namespace pagoda

@@ -1,5 +1,6 @@
 #pragma once
-// CompletionWriter: an answer of /completion, whole or as events, with llama.cpp's counts and timings.
+// CompletionWriter: the answers of /completion, whole or as events, with llama.cpp's counts and timings. A
+// whole one is an object, several are a list of them; an event is of one answer, which its index names.
 // Source: the README of llama.cpp's server. Threads: none.
 #include <string>
 
@@ -17,16 +18,21 @@ class LlamaCompletionWriter final : public StateWriter {
  private:
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
-  void write_piece(std::string& out);
+  // Writes the fresh part of an answer.
+  void write_piece(std::size_t index, std::string& out);
   // The fields of `whole` that the call asks for, by their paths.
   void write_chosen(std::string_view whole, std::string& out) const;
-  void write_end(JsonWriter& json) const;
+  void write_end(std::size_t index, JsonWriter& json) const;
+  Usage usage_of(std::size_t index) const;
 
-  const SamplingParams sampling_;
-  const std::string prompt_;
+  const std::vector<Request> requests_;
+  const std::vector<std::string> prompts_;
   const std::vector<std::string> response_fields_;
   const bool timings_per_token_;
-  bool has_new_line_ = false;
+  struct Told {
+    bool new_line = false, end = false;
+  };
+  std::vector<Told> told_;  // by answer
 };
 
 // {"error": {"code", "message", "type"}}

@@ -12,7 +12,7 @@ Result<ApiGeneration> generation(bool infill, const ApiCall& call, const ApiCont
   if (!parsed) return parsed.error();
   ApiGeneration out;
   out.id = concat("cmpl-", call.id);
-  out.requests.push_back(parsed->request);
+  out.requests = parsed->requests;
   out.grammars = std::move(parsed->grammars);
   out.warnings = std::move(parsed->warnings);
   out.answer = std::make_unique<LlamaCompletionWriter>(*std::move(parsed), context);

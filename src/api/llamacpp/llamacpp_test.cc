@@ -3,6 +3,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <cmath>
 
 #include "api/json.h"
 #include "api/llamacpp/completion_parser.h"
@@ -47,11 +48,28 @@ struct Asked {
   std::string out;
 };
 
+std::string repeated(std::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all.append(text);
+  return all;
+}
+
+std::vector<json::value> events_of(std::string_view stream) {
+  std::vector<json::value> events;
+  for (std::size_t at = 0; (at = stream.find("data: ", at)) != std::string_view::npos;) {
+    const std::size_t end = stream.find("\n\n", at);
+    events.push_back(*parse_json(stream.substr(at + 6, end - at - 6)));
+    at = end;
+  }
+  return events;
+}
+
 TEST(LlamaCompletion, AWholeAnswer) {
   Asked asked(R"("prompt":"hi","n_predict":9,"seed":3,"return_tokens":true)");
   ASSERT_TRUE(*asked.call);
-  EXPECT_EQ((*asked.call)->request.sampling.max_tokens, 9);
-  EXPECT_EQ((*asked.call)->request.prompt_token_ids, (std::vector<TokenId>{FakeTokenizer::kBos, 'h', 'i'}));
+  EXPECT_EQ((*asked.call)->requests[0].sampling.max_tokens, 9);
+  EXPECT_EQ((*asked.call)->requests[0].prompt_token_ids,
+            (std::vector<TokenId>{FakeTokenizer::kBos, 'h', 'i'}));
   asked.say("ab");
   const json::value got = *parse_json(asked.out);
   EXPECT_EQ(got.at("content"), "ab");
@@ -66,7 +84,7 @@ TEST(LlamaCompletion, LogProbabilitiesOfEveryToken) {
   for (const bool stream : {false, true}) {
     Asked asked(concat(R"("prompt":"hi","n_probs":1,"stream":)", stream ? "true" : "false"));
     ASSERT_TRUE(*asked.call);
-    EXPECT_EQ((*asked.call)->request.sampling.logprobs, 1);
+    EXPECT_EQ((*asked.call)->requests[0].sampling.logprobs, 1);
     asked.say("ab");
     json::array tokens;
     const std::string mark = stream ? "data: " : "";
@@ -87,6 +105,76 @@ TEST(LlamaCompletion, LogProbabilitiesOfEveryToken) {
   Asked none(R"("prompt":"hi","n_probs":0)");
   none.say("ab");
   EXPECT_FALSE(parse_json(none.out)->as_object().contains("completion_probabilities"));
+}
+
+// They are of what is drawn from, and called "prob".
+TEST(LlamaCompletion, ProbabilitiesAfterSampling) {
+  Asked asked(R"("prompt":"hi","n_probs":1,"post_sampling_probs":true)");
+  ASSERT_TRUE(*asked.call);
+  EXPECT_TRUE((*asked.call)->requests[0].sampling.processed_logprobs);
+  asked.say("a");
+  const json::object token = parse_json(asked.out)->at("completion_probabilities").at(0).as_object();
+  EXPECT_EQ(token.at("id"), 97);
+  EXPECT_NEAR(token.at("prob").as_double(), std::exp(-0.5), 1e-6);
+  EXPECT_FALSE(token.contains("logprob") || token.contains("top_logprobs"));
+  const json::object& top = token.at("top_probs").at(0).as_object();
+  EXPECT_EQ(top.at("token"), "z");
+  EXPECT_NEAR(top.at("prob").as_double(), std::exp(-1.5), 1e-6);
+  Asked without(R"("prompt":"hi","post_sampling_probs":true)");
+  EXPECT_FALSE((*without.call)->requests[0].sampling.logprobs);
+}
+
+// Answers of several prompts, several of each: a list, or events that name theirs.
+TEST(LlamaCompletion, SeveralPromptsAndAnswers) {
+  for (const bool stream : {false, true}) {
+    Asked asked(concat(R"("prompt":["hi",[65,"b"],{"prompt_string":"c"}],"n_cmpl":2,"n_predict":3,"stream":)",
+                       stream ? "true" : "false"));
+    ASSERT_TRUE(*asked.call) << asked.call->error().message();
+    ASSERT_EQ((*asked.call)->requests.size(), 3u);
+    EXPECT_EQ((*asked.call)->requests[1].prompt_token_ids, (std::vector<TokenId>{65, 'b'}));
+    EXPECT_EQ((*asked.call)->requests[2].sampling.n, 2);
+    EXPECT_EQ((*asked.call)->requests[2].sampling.best_of, 2);
+    LlamaCompletionWriter writer(**std::move(asked.call), asked.model.context);
+    for (const std::size_t prompt : {2u, 0u, 1u})
+      for (const int sequence : {1, 0}) {
+        RequestOutput output;
+        output.num_cached_tokens = static_cast<std::int32_t>(prompt);
+        const std::size_t index = prompt * 2 + static_cast<std::size_t>(sequence);
+        SequenceDelta delta = delta_of(std::string_view("abcdef").substr(index, 1), sequence);
+        delta.finish_reason = FinishReason::length;
+        output.deltas.push_back(std::move(delta));
+        output.finished = sequence == 0;
+        writer.add(prompt, std::move(output));
+        writer.take(asked.out, std::size_t{1} << 20);
+      }
+    std::vector<json::value> ends;
+    if (!stream) {
+      const json::value all = *parse_json(concat(R"({"all":)", asked.out, "}"));
+      for (const json::value& each : all.at("all").as_array()) ends.push_back(each);
+    } else {
+      ends.resize(6);
+      for (const json::value& event : events_of(asked.out))
+        if (event.at("stop") == true) ends[static_cast<std::size_t>(event.at("index").as_int64())] = event;
+    }
+    ASSERT_EQ(ends.size(), 6u);
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(ends[i].at("index"), static_cast<std::int64_t>(i));
+      EXPECT_EQ(ends[i].at("content"), json::string(1, static_cast<char>('a' + i)));
+      EXPECT_EQ(ends[i].at("tokens_predicted"), 1);
+      EXPECT_EQ(ends[i].at("tokens_evaluated"), i < 2 ? 3 : 2);
+      EXPECT_EQ(ends[i].at("tokens_cached"), i / 2);
+      EXPECT_EQ(ends[i].at("timings").at("predicted_n"), 1);
+      EXPECT_EQ(ends[i].at("stop_type"), "limit");
+    }
+  }
+}
+
+TEST(LlamaCompletion, AListOfOnePromptIsOneAnswer) {
+  for (const char* prompt : {R"(["hi"])", R"([{"prompt_string":"hi"}])", R"([[1,104,105]])"}) {
+    Asked asked(concat("\"prompt\":", prompt));
+    asked.say("a");
+    EXPECT_EQ(parse_json(asked.out)->at("content"), "a") << prompt;
+  }
 }
 
 TEST(LlamaCompletion, AStreamEndsWithTheCounts) {
@@ -110,7 +198,7 @@ TEST(LlamaCompletion, OfNoTokensComputesThePromptAlone) {
   for (const bool stream : {false, true}) {
     Asked asked(concat(R"("prompt":"hi","n_predict":0,"stream":)", stream ? "true" : "false"));
     ASSERT_TRUE(*asked.call);
-    EXPECT_EQ((*asked.call)->request.sampling.max_tokens, 1);
+    EXPECT_EQ((*asked.call)->requests[0].sampling.max_tokens, 1);
     asked.say("x");
     const std::string_view body = asked.out;
     const json::value got = *parse_json(stream ? body.substr(6, body.size() - 8) : body);
@@ -151,7 +239,7 @@ TEST(LlamaCompletion, SamplersThatAreNotListedAreOff) {
     Asked asked(concat(R"("prompt":"a","temperature":0.5,"top_k":5,"top_p":0.9,"min_p":0.1,)",
                        R"("repeat_penalty":1.5,"presence_penalty":1)", fields));
     EXPECT_TRUE(*asked.call) << fields;
-    return *asked.call ? (*asked.call)->request.sampling : SamplingParams();
+    return *asked.call ? (*asked.call)->requests[0].sampling : SamplingParams();
   };
   const SamplingParams all = sampling("");
   EXPECT_EQ(all.top_k, 5);
@@ -190,7 +278,7 @@ TEST(LlamaCompletion, WarnsOfWhatItLeavesOut) {
 TEST(LlamaCompletion, OtherNamesOfTheNumberOfTokens) {
   const auto tokens = [](std::string_view fields) {
     Asked asked(concat(R"("prompt":"a",)", fields));
-    return *asked.call ? (*asked.call)->request.sampling.max_tokens : -1;
+    return *asked.call ? (*asked.call)->requests[0].sampling.max_tokens : -1;
   };
   EXPECT_EQ(tokens(R"("max_tokens":7)"), 7);
   EXPECT_EQ(tokens(R"("max_completion_tokens":7)"), 7);
@@ -201,14 +289,14 @@ TEST(LlamaCompletion, OtherNamesOfTheNumberOfTokens) {
 TEST(LlamaCompletion, ANegativeTemperatureIsGreedy) {
   Asked asked(R"("prompt":"a","temperature":-1)");
   ASSERT_TRUE(*asked.call) << asked.call->error().message();
-  EXPECT_EQ((*asked.call)->request.sampling.temperature, 0);
+  EXPECT_EQ((*asked.call)->requests[0].sampling.temperature, 0);
 }
 
 TEST(LlamaCompletion, PromptsOfIdsAndTexts) {
   const auto ids = [](std::string_view prompt) {
     Asked asked(concat("\"prompt\":", prompt));
     EXPECT_TRUE(*asked.call) << prompt;
-    return *asked.call ? (*asked.call)->request.prompt_token_ids : std::vector<TokenId>();
+    return *asked.call ? (*asked.call)->requests[0].prompt_token_ids : std::vector<TokenId>();
   };
   EXPECT_EQ(ids(R"([65,"b",67])"), (std::vector<TokenId>{65, 'b', 67}));
   EXPECT_EQ(ids(R"({"prompt_string":"hi"})"), (std::vector<TokenId>{FakeTokenizer::kBos, 'h', 'i'}));
@@ -220,7 +308,7 @@ TEST(LlamaCompletion, BiasesArePairsOrAnObject) {
   const auto biases = [](std::string_view value) {
     Asked asked(concat(R"("prompt":"a","logit_bias":)", value));
     EXPECT_TRUE(*asked.call) << value;
-    return *asked.call ? (*asked.call)->request.sampling.logit_bias : Biases();
+    return *asked.call ? (*asked.call)->requests[0].sampling.logit_bias : Biases();
   };
   EXPECT_EQ(biases(R"([[65,1.5],["bc",-2]])"), (Biases{{65, 1.5f}, {'b', -2.0f}, {'c', -2.0f}}));
   EXPECT_EQ(biases(R"({"65":3,"b":1})"), (Biases{{65, 3.0f}, {'b', 1.0f}}));
@@ -236,7 +324,11 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   };
   EXPECT_EQ(param(""), "prompt");
   EXPECT_EQ(param(R"("prompt":[99999])"), "prompt.0");
-  EXPECT_EQ(param(R"("prompt":["a","b"])"), "prompt");
+  EXPECT_EQ(param(R"("prompt":[])"), "prompt");
+  EXPECT_EQ(param(R"("prompt":["a",true])"), "prompt.1");
+  EXPECT_EQ(param(R"("prompt":["a",[5,99999]])"), "prompt.1.1");
+  EXPECT_EQ(param(R"("prompt":["a",{"prompt_string":"b","multimodal_data":["AA"]}])"),
+            "prompt.1.multimodal_data");
   EXPECT_EQ(param(R"("prompt":{"text":"a"})"), "prompt.prompt_string");
   EXPECT_EQ(param(R"("prompt":{"prompt_string":"a","multimodal_data":["AA"]})"), "prompt.multimodal_data");
   EXPECT_EQ(param(R"("prompt":"a","image_data":[{"data":"AA","id":1}])"), "image_data");
@@ -244,17 +336,18 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("prompt":"a","dynatemp_range":0.5)"), "dynatemp_range");
   EXPECT_EQ(param(R"("prompt":"a","top_n_sigma":2)"), "top_n_sigma");
   for (const char* field : {R"("dry_multiplier":0.8)", R"("xtc_probability":0.5)", R"("typical_p":0.7)",
-                            R"("typ_p":0.7)", R"("tfs_z":0.9)", R"("n":2)"}) {
+                            R"("typ_p":0.7)", R"("tfs_z":0.9)"}) {
     const std::string_view name = std::string_view(field).substr(1, std::string_view(field).find(':') - 2);
     EXPECT_EQ(param(concat(R"("prompt":"a",)", field)), name);
   }
   EXPECT_TRUE(*Asked(R"("prompt":"a","xtc_probability":0.5,"xtc_threshold":0.6)").call) << "which is off";
-  EXPECT_EQ(param(R"("prompt":"a","n_cmpl":2)"), "n_cmpl");
+  EXPECT_EQ(param(R"("prompt":"a","n_cmpl":129)"), "n_cmpl");
+  EXPECT_EQ(param(R"("prompt":"a","n":0)"), "n");
+  EXPECT_EQ(param(concat(R"("prompt":["a")", repeated(R"(,"a")", 9), R"(],"n_cmpl":128)")), "n_cmpl");
   for (const char* wrong :
        {"5", "[5]", "[[5]]", "[[99999,1]]", R"([["a","b"]])", "[[5,true]]", R"({"99999":1})"})
     EXPECT_EQ(param(concat(R"("prompt":"a","logit_bias":)", wrong)), "logit_bias");
   EXPECT_EQ(param(R"("prompt":"a","n_probs":99)"), "n_probs");
-  EXPECT_EQ(param(R"("prompt":"a","n_probs":5,"post_sampling_probs":true)"), "post_sampling_probs");
   EXPECT_EQ(param(R"("input_prefix":"a","input_suffix":"b")", true), "input_suffix")
       << "it has no such tokens";
 }
@@ -293,7 +386,7 @@ TEST(LlamaInfill, IsThePromptOfTheModelsTokensAndTextsStayText) {
   const auto call = parse_llama_completion(R"({"input_prefix":"a","prompt":"b","input_suffix":"<x>"})", true,
                                            model.context);
   ASSERT_TRUE(call) << call.error().message();
-  const std::vector<TokenId>& ids = call->request.prompt_token_ids;
+  const std::vector<TokenId>& ids = call->requests[0].prompt_token_ids;
   EXPECT_EQ(ids, (std::vector<TokenId>{FakeTokenizer::kBos, 1, 'a', 'b', 2, '<', 'x', '>', 3}));
 }
 

@@ -23,13 +23,7 @@ void read_options(FieldReader& fields, ChatCall& call) {
   const json::object* options = fields.object("options");
   const json::object none;
   FieldReader reader(options == nullptr ? none : *options, "options");
-  read_sampling(reader,
-                {.min_p = "min_p",
-                 .repetition_penalty = "repeat_penalty",
-                 .presence_penalty = "presence_penalty",
-                 .frequency_penalty = "frequency_penalty",
-                 .seed = "seed"},
-                call.sampling);
+  read_sampling(reader, kLlamaSampling, call.sampling);
   call.sampling.ignore_eos = reader.boolean("ignore_eos").value_or(false);  // for measurements
   read_stops(reader, "stop", call.answer);
   // -1 and -2: as many as there is room for.

@@ -12,8 +12,7 @@
 namespace pagoda {
 
 std::string ChoiceWriter::token_text(TokenId id) const {
-  if (options_.tokens_as_ids) return concat("token_id:", id);
-  return to_valid_utf8(tokenizer_.token_bytes(id));
+  return written_token(id, tokenizer_, options_.tokens_as_ids);
 }
 
 Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& choice,
@@ -164,22 +163,12 @@ Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& c
   writer.end_array().end_object();
 }
 
-void ChoiceWriter::write_chat_token(JsonWriter& writer, const TokenLogprob& token) const {
-  write_token_logprob(writer, token, token_text(token.token), tokenizer_.token_bytes(token.token));
-}
-
 Steps ChoiceWriter::write_chat_logprobs(JsonWriter& writer, std::vector<TokenLogprobs>& tokens) const {
   writer.begin_object().key("content").begin_array();
   for (TokenLogprobs& token : tokens) {
-    writer.begin_object();
-    write_chat_token(writer, token.chosen);
-    writer.key("top_logprobs").begin_array();
-    for (const TokenLogprob& top : token.top) {
-      writer.begin_object();
-      write_chat_token(writer, top);
-      writer.end_object();
-    }
-    writer.end_array().end_object();
+    write_token_logprobs(
+        writer, token, tokenizer_,
+        {.tokens_as_ids = options_.tokens_as_ids, .as_probabilities = options_.after_sampling});
     token.top = {};
     if (buffer_.full()) co_await rest();
   }

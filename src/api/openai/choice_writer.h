@@ -45,7 +45,6 @@ class ChoiceWriter {
   Steps write_completion_logprobs(JsonWriter& writer, ChoiceState& choice, const PromptInfo& prompt,
                                   const PromptState& prompt_state, bool with_prompt) const;
   Steps write_chat_logprobs(JsonWriter& writer, std::vector<TokenLogprobs>& tokens) const;
-  void write_chat_token(JsonWriter& writer, const TokenLogprob& token) const;
 
   const ResponseOptions& options_;
   const Tokenizer& tokenizer_;

@@ -13,6 +13,7 @@
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
+#include "api/prompt_limits.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
 #include "text/stop_constraint.h"
@@ -22,13 +23,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMaxPrompts = 1024;  // per call; also bounds prompts * n
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr double kMaxTimeoutS = 1e9;
 constexpr std::int64_t kDefaultCompletionTokens = 16;
 constexpr std::int64_t kUnbounded = -1;  // as llama.cpp's and LM Studio's clients say it
-constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 constexpr std::size_t kMaxListedTokens = 4'000'000;
 
 bool is_printable(std::string_view text) {

@@ -77,6 +77,14 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParam
     if (count.value_or(0) > 0 && !wanted) fields.fail("top_logprobs", "needs 'logprobs' to be true");
     if (wanted) response.logprobs = static_cast<std::int32_t>(count.value_or(0));
   }
+  // llama.cpp's
+  const auto count = fields.integer("n_probs", 0, context.max_logprobs);
+  if (count.value_or(0) > 0 && !response.logprobs) response.logprobs = static_cast<std::int32_t>(*count);
+  if (fields.boolean("post_sampling_probs").value_or(false)) {
+    if (response.kind == CallKind::completion)
+      fields.not_built("post_sampling_probs", "use /completion or /v1/chat/completions");
+    sampling.processed_logprobs = response.after_sampling = true;
+  }
   sampling.logprobs = response.logprobs;
   if (const auto count = fields.integer("prompt_logprobs", 0, context.max_logprobs)) {
     sampling.prompt_logprobs = static_cast<std::int32_t>(*count);
@@ -126,15 +134,10 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   if (!beams) sampling = default_sampling(context);
   if (beams) sampling.temperature = 0;
 
+  assign_if_given(sampling.n, fields.integer("n_cmpl", 1, kMaxChoices));  // llama.cpp's
   assign_if_given(sampling.n, fields.integer("n", 1, kMaxChoices));
   response.n = sampling.n;
-  read_sampling(fields,
-                {.min_p = "min_p",
-                 .repetition_penalty = "repetition_penalty",
-                 .presence_penalty = "presence_penalty",
-                 .frequency_penalty = "frequency_penalty",
-                 .seed = "seed"},
-                sampling);
+  read_sampling(fields, kVllmSampling, sampling);
   if (!fields.has("repetition_penalty"))
     assign_if_given(sampling.repetition_penalty, fields.number_above("repeat_penalty", 0, 100));
   read_peer_sampling(fields, sampling, warnings);
@@ -157,6 +160,8 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   (void)fields.boolean("spaces_between_special_tokens");  // only slow tokenizers of transformers heed it
   read_logprobs(fields, context, sampling, response);
   read_beam_search(fields, sampling, response);
+  if (sampling.processed_logprobs && (beams || sampling.best_of > sampling.n))
+    fields.fail("post_sampling_probs", "is not for beam search and 'best_of', which compare whole answers");
   if (fields.ok()) read_bad_words(fields, context, sampling);
 }
 

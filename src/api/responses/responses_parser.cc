@@ -82,13 +82,7 @@ double as_written(float number) {
 
 void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
   ChatCall& chat = call.chat;
-  read_sampling(fields,
-                {.min_p = "min_p",
-                 .repetition_penalty = "repetition_penalty",
-                 .presence_penalty = "presence_penalty",
-                 .frequency_penalty = "frequency_penalty",
-                 .seed = "seed"},
-                chat.sampling);
+  read_sampling(fields, kVllmSampling, chat.sampling);
   call.shown["temperature"] = as_written(chat.sampling.temperature);
   call.shown["top_p"] = as_written(chat.sampling.top_p);
   chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
