@@ -3,14 +3,16 @@
 #include <algorithm>
 
 #include "api/tool_fields.h"
+#include "base/base64.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 
-enum class PartForm : std::uint8_t { text, thought, document, search_result, unreadable, media };
+enum class PartForm : std::uint8_t { text, thought, document, search_result, file, unreadable, media };
 
 struct PartType {
   std::string_view name;
@@ -44,8 +46,8 @@ constexpr PartType kParts[] = {
     {"input_audio", PartForm::media, "audio"},
     {"video", PartForm::media, "video"},
     {"video_url", PartForm::media, "video"},
-    {"file", PartForm::media, "file"},
-    {"input_file", PartForm::media, "file"},
+    {"file", PartForm::file, "file"},
+    {"input_file", PartForm::file, "file"},
 };
 
 std::string joined(const std::vector<ContentPart>& parts) { return Content{.parts = parts}.joined(); }
@@ -67,6 +69,29 @@ std::string lines(std::initializer_list<std::string_view> texts) {
   return out;
 }
 
+// The text of a file of that media type, in base64 and maybe as a data URL, which has a type of its own;
+// nullopt if it holds none.
+std::optional<std::string> text_of_file(std::string_view data, std::string_view type) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (data.empty()) return std::nullopt;
+  if (data.starts_with("data:")) {
+    const std::size_t comma = data.find(',');
+    type = data.substr(5, std::min(comma, data.size()) - 5);
+    if (comma == std::string_view::npos || !type.ends_with(";base64")) return std::nullopt;
+    data.remove_prefix(comma + 1);
+  }
+  for (const std::string_view other : {"image/", "audio/", "video/", "font/", "application/pdf"})
+    if (type.starts_with(other)) return std::nullopt;
+  std::optional<std::string> bytes = decode_base64(data);
+  if (!bytes || bytes->starts_with("%PDF-") || !is_valid_utf8(*bytes)) return std::nullopt;
+  const auto binary = [](char c) {
+    return c >= 0 && c < ' ' && std::string_view("\t\n\r\f").find(c) == std::string_view::npos;
+  };
+  if (std::ranges::any_of(*bytes, binary)) return std::nullopt;
+  if (bytes->starts_with(kByteOrderMark)) bytes->erase(0, kByteOrderMark.size());
+  return bytes;
+}
+
 std::optional<PartText> read_document(FieldReader& part, Warnings& warnings, Media media) {
   const std::string title = part.string("title", kAnyLength).value_or("");
   const std::string context = part.string("context", kAnyLength).value_or("");
@@ -80,6 +105,10 @@ std::optional<PartText> read_document(FieldReader& part, Warnings& warnings, Med
     text = reader.string("data", kAnyLength).value_or("");
   else if (type == "content")
     text = text_of(reader, "content", warnings, media);
+  else if (std::optional<std::string> file;
+           type == "base64" && (file = text_of_file(reader.string("data", kAnyLength).value_or(""),
+                                                    reader.string("media_type", 256).value_or(""))))
+    text = *std::move(file);
   else if (reader.ok() && media == Media::named)
     return PartText{.text = media_note(part.path_of("type"), "document", warnings)};
   else if (reader.ok())
@@ -96,6 +125,26 @@ std::optional<PartText> read_search_result(FieldReader& part, Warnings& warnings
   const std::string text = text_of(part, "content", warnings, media);
   if (!part.ok()) return std::nullopt;
   return PartText{.text = lines({title, source, text})};
+}
+
+// Media by its type alone, unless it is read otherwise.
+std::optional<PartText> read_media(FieldReader& part, const PartType& type, Warnings& warnings, Media media) {
+  if (media == Media::named) return PartText{.text = media_note(part.path_of("type"), type.field, warnings)};
+  part.fail("type", concat("is '", type.name, "', but this model supports text only"));
+  return std::nullopt;
+}
+
+// Its fields stand in the part (Responses) or in an object of it (chat).
+std::optional<PartText> read_file(FieldReader& part, const PartType& type, Warnings& warnings, Media media) {
+  const json::object* inside = part.whole().contains("file") ? part.object("file") : nullptr;
+  FieldReader file = inside == nullptr ? part : FieldReader(*inside, part.path_of("file"));
+  const std::string name = file.string("filename", kAnyLength).value_or("");
+  const std::optional<std::string> data = file.string("file_data", kAnyLength);
+  if (!file.ok()) part.fail(file.status());
+  if (!part.ok()) return std::nullopt;
+  const std::optional<std::string> text = data ? text_of_file(*data, "") : std::nullopt;
+  if (!text) return read_media(part, type, warnings, media);
+  return PartText{.text = lines({name, *text})};
 }
 
 std::optional<PartText> read_field(FieldReader& part, const PartType& type) {
@@ -133,10 +182,10 @@ std::optional<PartText> read_part(FieldReader& part, Warnings& warnings, Media m
       warnings.add(part.path_of("type"),
                    concat("a part of the type '", name, "' cannot be read here and is left out"));
       return std::nullopt;
+    case PartForm::file:
+      return read_file(part, *type, warnings, media);
     case PartForm::media:
-      if (media == Media::named)
-        return PartText{.text = media_note(part.path_of("type"), type->field, warnings)};
-      part.fail("type", concat("is '", name, "', but this model supports text only"));
+      return read_media(part, *type, warnings, media);
   }
   return std::nullopt;
 }

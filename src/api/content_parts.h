@@ -1,7 +1,8 @@
 #pragma once
 // Converts the content parts of messages, of all protocols, to texts. One table classifies the types of
-// parts: a text, a thought, a composite of texts (documents, search results), something that only the
-// provider can read, or media, which are refused in user messages. Threads: none.
+// parts: a text, a thought, a composite of texts (documents, search results), a file, whose content is read
+// where it is text, something that only the provider can read, or media, which are refused in user messages.
+// Threads: none.
 #include <boost/json/array.hpp>
 #include <cstdint>
 #include <optional>

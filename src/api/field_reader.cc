@@ -80,6 +80,7 @@ const json::value* FieldReader::find(std::string_view name) const {
 std::vector<std::string_view> FieldReader::unread() const {
   std::vector<std::string_view> names;
   for (const auto& entry : object_) {
+    if (entry.value().is_null()) continue;
     const std::string_view name(entry.key().data(), entry.key().size());
     if (std::ranges::find(asked_, name) == asked_.end()) names.push_back(name);
   }

@@ -49,7 +49,7 @@ class FieldReader {
   void fail(Status status);
   std::string path_of(std::string_view name) const;
   const boost::json::object& whole() const { return object_; }
-  // The object's fields that were not read.
+  // The object's fields that were not read, and are not null.
   std::vector<std::string_view> unread() const;
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }

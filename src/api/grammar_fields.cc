@@ -158,6 +158,8 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     }
   wish.add("grammar", read_kind(fields, "grammar", Kind::grammar));
   wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
+  wish.add("regex", read_kind(fields, "regex", Kind::regex));
+  wish.add("ebnf", read_kind(fields, "ebnf", Kind::grammar));
   std::optional<GrammarSpec> spec = wish.take();
   if (spec && context.grammars == nullptr)
     fields.not_built(spec->param.substr(0, spec->param.find('.')),

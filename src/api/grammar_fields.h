@@ -1,7 +1,7 @@
 #pragma once
 // The form that a request asks of its answer, as OpenAI (response_format), vLLM (structured_outputs,
-// guided_*) and llama.cpp (grammar, json_schema) write it -> a GrammarSpec. For all protocols. The grammar
-// itself is checked by its compiler. Threads: any.
+// guided_*), llama.cpp (grammar, json_schema) and SGLang (regex, ebnf) write it -> a GrammarSpec. For all
+// protocols. The grammar itself is checked by its compiler. Threads: any.
 #include <optional>
 
 #include "api/api_context.h"

@@ -25,7 +25,11 @@ void refuse_samplers(FieldReader& fields) {
   };
   for (const std::string_view name : {"mirostat", "dry_multiplier", "dynatemp_range"}) above(name, 0);
   for (const std::string_view name : {"typical_p", "typ_p", "tfs_z"}) below(name, 1);
-  above("top_n_sigma", 0);
+  for (const std::string_view name :
+       {"top_n_sigma", "top_a", "epsilon_cutoff", "eta_cutoff", "penalty_alpha", "smoothing_factor",
+        "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"})
+    above(name, 0);
+  above("num_beams", 1);
   // Above one half nothing is left that could be taken out.
   if (fields.number("xtc_threshold", -kAny, kAny).value_or(0.1) <= 0.5) above("xtc_probability", 0);
 }

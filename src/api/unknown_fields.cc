@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <string>
 
-#include "api/warnings.h"
-#include "base/log.h"
 #include "base/strings.h"
 
 namespace pagoda {
 
-void note_unknown_fields(const FieldReader& fields, std::string_view protocol,
+void note_unknown_fields(const FieldReader& fields, Warnings& warnings,
                          std::initializer_list<std::string_view> harmless) {
+  constexpr std::size_t kMostNamed = 32;
+  std::size_t num_named = 0;
   for (const std::string_view name : fields.unread()) {
-    // Client input is logged only where it is a name.
+    // Client input is shown only where it is a name.
     if (std::ranges::find(harmless, name) != harmless.end() || name_or_mark(name) != name) continue;
-    if (is_new_to_log(concat(protocol, "/", name)))
-      log_warning("api",
-                  concat("the field '", name, "' of a request (", protocol, ") is unknown and ignored"));
+    if (++num_named > kMostNamed) return;
+    const std::string path = fields.path_of(name);
+    warnings.add(path, concat("the field '", path, "' is not known here and is left aside"));
   }
 }
 

@@ -31,7 +31,4 @@ class Charsmap {
   std::string replacements_;  // each ends with a zero byte
 };
 
-// Standard base64, padding optional; nullopt for other characters.
-std::optional<std::string> decode_base64(std::string_view text);
-
 }  // namespace pagoda

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "base/assign_or_return.h"
+#include "base/base64.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/charsmap.h"

@@ -8,10 +8,10 @@
 #include <map>
 
 #include "base/assign_or_return.h"
+#include "base/base64.h"
 #include "base/json_cursor.h"
 #include "base/strings.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/charsmap.h"
 #include "tokenizer/decode_steps.h"
 #include "tokenizer/gguf_pre_tokenizers.h"
 #include "tokenizer/side_files.h"

@@ -291,7 +291,7 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   fields.not_built("container", "this server does not implement it");
   if (!counting) {
     call.stream = fields.boolean("stream").value_or(false);
-    read_sampling(fields, {}, chat.sampling);
+    read_sampling(fields, kVllmSampling, chat.sampling);
     chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);  // for measurements
     read_stops(fields, "stop_sequences", chat.answer);
     chat.max_tokens = fields.integer("max_tokens", 0, 1 << 30);
@@ -302,8 +302,9 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   }
   if (!fields.ok()) return fields.status();
   if (!counting)
-    note_unknown_fields(fields, "messages",
-                        {"metadata", "service_tier", "context_management", "inference_geo", "betas"});
+    note_unknown_fields(
+        fields, chat.warnings,
+        {"metadata", "service_tier", "context_management", "inference_geo", "betas", "user_profile_id"});
   return call;
 }
 

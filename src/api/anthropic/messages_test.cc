@@ -113,6 +113,24 @@ TEST(MessagesParser, ToolsOfTheProvidersAreLeftOutAndThoseOfTheClientKnown) {
   EXPECT_EQ(call->chat.warnings.texts().size(), 3u);
 }
 
+// vLLM's fields, which Anthropic's clients send as extra ones.
+TEST(MessagesParser, SamplingHasVllmsFieldsAsWell) {
+  const TestModel model;
+  const Result<MessagesCall> call = parse_messages_call(
+      body_of(concat(
+          R"("min_p":0.2,"repetition_penalty":1.5,"presence_penalty":1,"frequency_penalty":0.5,"seed":4,)",
+          R"("best":1,)", kHi)),
+      false, model.context);
+  ASSERT_TRUE(call) << call.error().message();
+  const SamplingParams& sampling = call->chat.sampling;
+  EXPECT_EQ(sampling.min_p, 0.2F);
+  EXPECT_EQ(sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(sampling.presence_penalty, 1);
+  EXPECT_EQ(sampling.frequency_penalty, 0.5F);
+  EXPECT_EQ(sampling.seed, 4u);
+  EXPECT_EQ(call->chat.warnings.header().find("299 pagoda \"best: "), 0u);
+}
+
 TEST(MessagesParser, TextsOfAllBlocksReachTheModel) {
   const Conversation got = conversation_of(
       R"("messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"doc"}},)"

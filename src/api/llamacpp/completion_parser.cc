@@ -246,7 +246,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
     return fields.status();
   }
   note_unknown_fields(
-      fields, "llamacpp",
+      fields, out.warnings,
       {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "model", "dry_base",
        "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
        "mirostat_tau", "mirostat_eta", "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});

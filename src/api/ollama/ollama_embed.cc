@@ -73,8 +73,8 @@ Result<ApiGeneration> ollama_embed(bool one, const ApiCall& call, const ApiConte
   if (!is_empty(fields.raw(name))) prompts.add_field(fields, name, /*with_ids=*/false);
   if (one && prompts.size() > 1) fields.fail(name, "must be one string");
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, "ollama", {"keep_alive", "options"});
   ApiGeneration out;
+  note_unknown_fields(fields, out.warnings, {"keep_alive", "options"});
   out.id = concat("ollama-", call.id);
   out.requests = prompts.take();
   out.answer = std::make_unique<EmbedWriter>(*model, one, out.requests);

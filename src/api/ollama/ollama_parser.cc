@@ -32,7 +32,7 @@ void read_options(FieldReader& fields, ChatCall& call) {
   call.clip_max_tokens = true;
   read_peer_sampling(reader, call.sampling, call.warnings);
   // These tune Ollama's own machine; the context is the server's.
-  note_unknown_fields(reader, "ollama options",
+  note_unknown_fields(reader, call.warnings,
                       {"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa",
                        "low_vram", "use_mmap", "use_mlock", "f16_kv", "vocab_only", "mirostat_tau",
                        "mirostat_eta", "penalize_newline", "draft_num_predict"});
@@ -222,7 +222,7 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   Result<std::optional<ChatRequest>> made =
       chat ? chat_request(fields, call, context) : generate_request(fields, call, context);
   if (!made) return made.error();
-  note_unknown_fields(fields, "ollama", {"truncate", "shift"});
+  note_unknown_fields(fields, call.warnings, {"truncate", "shift"});
   if (*made) {
     out.request = std::move((*made)->request);
     out.grammars = std::move((*made)->grammars);

@@ -74,7 +74,8 @@ void read_request_fields(FieldReader& fields, Request& request) {
 }
 
 void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
-  for (const std::string_view name : {"prompt_embeds", "logits_processors"})
+  for (const std::string_view name : {"prompt_embeds", "logits_processors", "custom_logit_processor",
+                                      "repetition_detection", "lora_path", "adapter_id"})
     fields.not_built(name, "this server does not implement it");
   if (kind == CallKind::completion) return;
   fields.not_built("audio", "this model reads and writes text only");
@@ -247,8 +248,9 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   if (const auto newer = read_max_tokens(fields, "max_completion_tokens", false);
       newer && kind == CallKind::chat)
     max_tokens = newer;
-  if (const auto llamacpps = read_max_tokens(fields, "n_predict", echo_without_tokens); !max_tokens)
-    max_tokens = llamacpps;
+  for (const std::string_view other : {"n_predict", "max_new_tokens"})  // llama.cpp's, SGLang's and TGI's
+    if (const auto count = read_max_tokens(fields, other, echo_without_tokens); !max_tokens)
+      max_tokens = count;
   const bool unbounded = max_tokens == kUnbounded;
   if (unbounded) max_tokens.reset();
   if (max_tokens && request.sampling.min_tokens > *max_tokens)
@@ -303,10 +305,16 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   }
   bound_logprobs(fields, call);
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, kind == CallKind::chat ? "chat" : "completions",
-                      {"store", "metadata", "service_tier", "reasoning_effort", "verbosity",
-                       "safety_identifier", "top_logprobs", "tool_choice", "tools", "modalities",
-                       "stream_options", "max_completion_tokens", "deadline_ms", "timeout"});
+  note_unknown_fields(fields, call.warnings, {"store",          "metadata",
+                                              "service_tier",   "reasoning_effort",
+                                              "verbosity",      "safety_identifier",
+                                              "top_logprobs",   "tool_choice",
+                                              "tools",          "modalities",
+                                              "stream_options", "max_completion_tokens",
+                                              "deadline_ms",    "timeout",
+                                              "cache_prompt",   "id_slot",
+                                              "slot_id",        "n_keep",
+                                              "n_discard",      "n_cache_reuse"});
   return call;
 }
 

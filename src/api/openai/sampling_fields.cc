@@ -123,6 +123,15 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
     fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
+// Mistral's and SGLang's names of the seed, transformers' and TGI's word for greedy.
+void read_other_names(FieldReader& fields, SamplingParams& sampling) {
+  for (const std::string_view name : {"random_seed", "sampling_seed"})
+    if (const auto seed = fields.integer(name, -1, std::numeric_limits<std::int64_t>::max());
+        seed.value_or(-1) >= 0 && !sampling.seed)
+      sampling.seed = static_cast<std::uint64_t>(*seed);
+  if (!fields.boolean("do_sample").value_or(true)) sampling.temperature = 0;
+}
+
 }  // namespace
 
 void read_sampling_fields(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
@@ -140,11 +149,13 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   read_sampling(fields, kVllmSampling, sampling);
   if (!fields.has("repetition_penalty"))
     assign_if_given(sampling.repetition_penalty, fields.number_above("repeat_penalty", 0, 100));
+  read_other_names(fields, sampling);
   read_peer_sampling(fields, sampling, warnings);
   read_logit_bias(fields, context, sampling);
 
   sampling.eos_token_ids = context.eos_token_ids;
   assign_if_given(sampling.ignore_eos, fields.boolean("ignore_eos"));
+  assign_if_given(sampling.min_tokens, fields.integer("min_new_tokens", 0, context.max_model_len));  // SGLang's
   assign_if_given(sampling.min_tokens, fields.integer("min_tokens", 0, context.max_model_len));
   response.min_tokens = sampling.min_tokens;
   if (auto ids = fields.token_ids("stop_token_ids", kMaxStopTokenIds, context.vocab_size))

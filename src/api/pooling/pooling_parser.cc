@@ -209,7 +209,7 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
     call.requests = prompts.take();
   }
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, "pooling",
+  note_unknown_fields(fields, call.warnings,
                       {"queries", "documents", "items", "data_1", "data_2", "max_tokens_per_doc"});
   return call;
 }

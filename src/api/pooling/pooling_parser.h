@@ -11,6 +11,7 @@
 
 #include "api/api_context.h"
 #include "api/protocol.h"
+#include "api/warnings.h"
 #include "base/status.h"
 #include "request/request.h"
 
@@ -32,6 +33,7 @@ struct PoolingCall {
   std::size_t top_n = 0;               // how many to return; 0: all
   bool return_documents = true;
   std::vector<Request> requests;
+  Warnings warnings;
 };
 
 Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& call, const ApiContext& context);

@@ -14,6 +14,7 @@ Result<ApiGeneration> answer(const ApiCall& call, const ApiContext& context) {
   ApiGeneration out;
   out.id = parsed->id;
   out.requests = parsed->requests;
+  out.warnings = std::move(parsed->warnings);
   out.answer = std::make_unique<PoolingWriter>(*std::move(parsed), context);
   return out;
 }

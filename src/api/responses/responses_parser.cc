@@ -205,7 +205,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   if (call.chat.choice.kind != ToolChoice::Kind::none) call.chat.conversation.tools = tools.take_tools();
   for (ChatMessage& message : messages) message.content.be_text();
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, "responses",
+  note_unknown_fields(fields, call.chat.warnings,
                       {"stream_options", "user", "safety_identifier", "service_tier", "max_tool_calls"});
   call.first_of_this_call = call.conversation.size();
   call.conversation.insert(call.conversation.end(), input.begin(), input.end());
