@@ -54,16 +54,19 @@ struct Kind {
   Kind of_rows(std::int32_t k) const {
     if (unit > 0) return *this;
     const std::int64_t bytes = KernelLaunches::row_bytes(element, k);
+    if (element == Element::nvfp4) return {name, element, k, bytes, float4_scaled_factors(k), 3};
     return {name, element, k, bytes, k, element == Element::fp8 ? 1 : (bytes - k) / 4};
   }
 };
 constexpr Kind kKinds[] = {{"q4_k", Element::q4_k, kQuantizedUnit, sizeof(Quantized4K), 0, 2},
+                           {"q5_k", Element::q5_k, kQuantizedUnit, sizeof(Quantized5K), 0, 2},
                            {"q6_k", Element::q6_k, kQuantizedUnit, sizeof(Quantized6K), 104, 1},
                            {"bf16", Element::bf16, kQuantizedGroup, 64, 0, 0},
                            {"q4", Element::q4, kQuantizedGroup, sizeof(Quantized4), 0, 2},
                            {"q8", Element::q8, kQuantizedGroup, sizeof(Quantized8), 0, 1},
                            {"fp8", Element::fp8, 0, 0, 0, 0},
-                           {"fp8_blocks", Element::fp8_blocks, 0, 0, 0, 0}};
+                           {"fp8_blocks", Element::fp8_blocks, 0, 0, 0, 0},
+                           {"nvfp4", Element::nvfp4, 0, 0, 0, 0}};
 
 // The words between commas.
 std::vector<std::string> words_of(const std::string& list) {

@@ -70,7 +70,7 @@ LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
           .cluster = static_cast<std::uint32_t>(tile.cluster)};
 }
 
-// From so many rows on; 0: never. Those of fp8 have forms of their own, and mxfp4 none.
+// From so many rows on; 0: never. Those of fp8 have forms of their own, and 4-bit floats none.
 std::int32_t least_bulk_rows(Element weight) {
   if (weight >= Element::fp8) return 0;
   return weight == Element::bf16 ? choices::bulk_rows : choices::widened_rows;
@@ -139,7 +139,7 @@ Status KernelLaunches::linear_warpgroups(Element weight, const LinearArgs& args,
   // and with 64.
   const std::int32_t element = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 2 : 1);
   const KernelId id =
-      bulk ? kernel_after(KernelId::linear_bulk_64_bf16, 5 * behind(form, Form::bulk_64) + element)
+      bulk ? kernel_after(KernelId::linear_bulk_64_bf16, 6 * behind(form, Form::bulk_64) + element)
            : kernel_after(KernelId::linear_narrow_32_32_bf16,
                           2 * behind(form, Form::narrow_32) + (args.rows <= 32 ? 0 : 1));
   return put(id, shape_of(form, args.rows, args.n), args);

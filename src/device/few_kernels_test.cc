@@ -189,7 +189,7 @@ TEST(FewKernels, MatricesOfSeveralTypesShareALaunch) {
                .accumulate = seed % 3 == 0,
                .seed = seed};
     for (std::size_t i = 0; i < count; ++i)
-      of.parts.push_back({.element = tile_element(between(seed, 10 + i, 0, 4)),
+      of.parts.push_back({.element = tile_element(between(seed, 10 + i, 0, 5)),
                           .n = between(seed, 20 + i, 1, 40) * (seed % 5 == 0 ? 1 : 2),
                           .with_bias = (seed + i) % 2 == 0});
     if (seed % 3 == 1) of.function = Function::gelu_tanh;

@@ -25,7 +25,7 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
 }
 
 // The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
-constexpr std::int32_t kTileElements = 8;
+constexpr std::int32_t kTileElements = 10;
 std::int32_t tile_element(Element weight) {
   CHECK(weight != Element::f32);
   return static_cast<std::int32_t>(for_weights(weight, KernelId{})) - 1;
@@ -39,6 +39,8 @@ std::int32_t group_bytes(Element weight) {
   if (weight == Element::fp8) return kFloat8Group;
   if (weight == Element::fp8_blocks) return kFloat8BlocksGroup;
   if (weight == Element::mxfp4) return kFloat4Group;
+  if (weight == Element::nvfp4) return kFloat4ScaledGroup;
+  if (weight == Element::q5_k) return kQuantized5KGroup;
   return static_cast<std::int32_t>(KernelLaunches::row_bytes(weight, kQuantizedUnit) / 4);
 }
 
@@ -124,6 +126,8 @@ std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
       return k / kQuantizedGroup * std::int64_t{sizeof(Quantized8)};
     case Element::q4_k:
       return k / kQuantizedUnit * std::int64_t{sizeof(Quantized4K)};
+    case Element::q5_k:
+      return k / kQuantizedUnit * std::int64_t{sizeof(Quantized5K)};
     case Element::q6_k:
       return k / kQuantizedUnit * std::int64_t{sizeof(Quantized6K)};
     case Element::fp8:
@@ -131,6 +135,8 @@ std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
       return float8_row_bytes(static_cast<std::int32_t>(k), weight == Element::fp8_blocks);
     case Element::mxfp4:
       return float4_row_bytes(static_cast<std::int32_t>(k));
+    case Element::nvfp4:
+      return float4_scaled_row_bytes(static_cast<std::int32_t>(k));
   }
   return 0;
 }

@@ -9,9 +9,9 @@
 namespace pagoda::device {
 
 // Element types: f32, bf16, i8 and fp8 for keys and values; all but i8 for weights. From q4 on they are
-// quantised with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized6K, Float8,
-// Float8Blocks, Float4).
-enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q6_k, fp8, fp8_blocks, mxfp4 };
+// quantised with the numbers of their file (Quantized4, Quantized8, Quantized4K, Quantized5K, Quantized6K,
+// Float8, Float8Blocks, Float4, Float4Scaled).
+enum class Element : std::uint8_t { f32, bf16, i8, q4, q8, q4_k, q5_k, q6_k, fp8, fp8_blocks, mxfp4, nvfp4 };
 constexpr bool is_float8(Element weight) { return weight == Element::fp8 || weight == Element::fp8_blocks; }
 // The place of a kernel over such a cache behind that of f32 in kernels.def.
 constexpr std::int32_t place_of_cache(Element cache) {

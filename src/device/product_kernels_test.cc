@@ -64,7 +64,7 @@ void expect_right(const Case& of, const std::vector<float>& got) {
 }
 
 TEST(ProductKernels, AreRightOverRandomShapes) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < 5 * std::size(kTileElements); ++seed) {
     const Form form = kForms[seed % std::size(kForms)];
     const Element element = tile_element(seed / 5);
     const std::size_t step = step_of(element);
@@ -128,9 +128,9 @@ void expect_bits_of_tiles(const Case& of, Form form) {
 // more places than there are stages.
 TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (std::uint64_t seed = 0; seed < 21; ++seed) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
     const Form form = kBulkForms[seed % 3];
-    const Element element = seed < 9 ? Element::bf16 : kTileElements[1 + seed % 4];
+    const Element element = seed < 9 ? Element::bf16 : kTileElements[1 + seed % 5];
     const std::size_t tile = std::size_t{64} << seed % 3, most = seed < 3 ? 1280 : 480,
                       step = element == Element::bf16 ? 8
                              : element == Element::q4 ? 64
@@ -302,6 +302,41 @@ TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
     }
 }
 
+// Codes of 4 bits times scales of 8 are exact in bfloat16, and a row's number multiplies what is finished:
+// the bits are those of products of bfloat16, times that.
+TEST(ProductKernels, ScaledFloatsOf4BitsHaveTheBitsOfBfloat16TimesTheRowsNumber) {
+  for (const Form form : kForms) {
+    const std::size_t rows = 5, n = 11, k = 672;
+    Weights ones = {.element = Element::nvfp4, .stored = {}, .values = std::vector<float>(n * k)};
+    append_floats4_scaled(ones, 4, n, k, true);
+    const Weights scaled = random_weights(Element::nvfp4, 4, n, k);
+    Weights wide = {.element = Element::bf16, .stored = {}, .values = ones.values};
+    for (const float value : ones.values) {
+      ASSERT_EQ(rounded(value), value);
+      append(wide.stored, float_to_bfloat16(value));
+    }
+    const auto made = [&](const Weights& weights) {
+      KernelBench bench(1);
+      LinearArgs args = {.x = bench.put(random_floats(3, rows * k)), .weight = bench.put(weights.stored)};
+      args.y = bench.make<float>(rows * n);
+      args.rows = static_cast<std::int32_t>(rows), args.n = static_cast<std::int32_t>(n);
+      args.k = static_cast<std::int32_t>(k);
+      args.rounded = room_for_rounded(bench, rows, k);
+      EXPECT_TRUE(bench.run().linear_tiles(weights.element, args, form).ok());
+      return bench.get(args.y, rows * n);
+    };
+    std::vector<float> wanted = made(wide);
+    EXPECT_TRUE(same_bits(made(ones), wanted)) << static_cast<int>(form);
+    const std::size_t row_bytes = scaled.stored.size() / n;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      float all;
+      std::memcpy(&all, &scaled.stored[i % n * row_bytes + row_bytes - sizeof(Float4Factors)], sizeof all);
+      wanted[i] *= all;
+    }
+    EXPECT_TRUE(same_bits(made(scaled), wanted)) << static_cast<int>(form);
+  }
+}
+
 // Rows that are infinite or not a number stay among themselves.
 TEST(ProductKernels, RowsDoNotSeeEachOther) {
   const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
@@ -411,6 +446,8 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::fp8, 160));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::fp8_blocks, 144));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::mxfp4, 2880));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::nvfp4, 2880));
+  EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::q5_k, 256));
 }
 
 }  // namespace

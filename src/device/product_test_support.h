@@ -11,8 +11,9 @@
 
 namespace pagoda::device {
 
-inline constexpr Element kTileElements[] = {Element::bf16, Element::q4,  Element::q8,         Element::q4_k,
-                                            Element::q6_k, Element::fp8, Element::fp8_blocks, Element::mxfp4};
+inline constexpr Element kTileElements[] = {Element::bf16,  Element::q4,   Element::q8,  Element::q4_k,
+                                            Element::q5_k,  Element::q6_k, Element::fp8, Element::fp8_blocks,
+                                            Element::mxfp4, Element::nvfp4};
 inline Element tile_element(std::size_t which) { return kTileElements[which % std::size(kTileElements)]; }
 // k is a multiple of it.
 inline std::size_t step_of(Element element) {
@@ -42,13 +43,14 @@ inline float rounded_four(float scale, float minimum, int code) {
   const float value =
       rounded(std::fma(128 * scale, 1 + static_cast<float>(code) / 128, minimum - 128 * scale));
   EXPECT_NEAR(value, scale * static_cast<float>(code) + minimum,
-              0.005 * (15 * scale + std::abs(minimum) + 1e-3));
+              0.005 * (static_cast<float>(std::max(15, code)) * scale + std::abs(minimum) + 1e-3));
   return value;
 }
 
 // kQuantizedUnit weights from the `first` on. `scale` and `minimum` have at most 11 bits.
 inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first, float scale, float minimum) {
   Quantized4K four = {scale, minimum, {}, {}, {}};
+  Quantized5K five = {scale, minimum, {}, {}, {}, {}};
   Quantized6K six = {{}, {}, {}, scale / 8, 0};
   for (std::size_t i = 0; i < std::size(six.scales); ++i)
     six.scales[i] = static_cast<std::int8_t>(drawn(seed + 1, first + i));
@@ -62,16 +64,24 @@ inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first,
     const auto byte = static_cast<std::size_t>(code_byte(at)), high = static_cast<std::size_t>(high_byte(at));
     const int low = (code & 15) << (i % 32 < 16 ? 0 : 4);
     four.codes[byte] = static_cast<std::uint8_t>(four.codes[byte] | low);
+    std::uint8_t& fifths = five.high[static_cast<std::size_t>(code_byte(at % 32))];
+    fifths = static_cast<std::uint8_t>(fifths | (code >> 4 & 1) << fifth_bit(at));
     six.codes[byte] = static_cast<std::uint8_t>(six.codes[byte] | low);
     six.high[high] = static_cast<std::uint8_t>(six.high[high] | code >> 4 << high_shift(at));
     weights.values[first + i] =
-        weights.element == Element::q4_k
+        weights.element != Element::q6_k
             ? rounded_four(scale * static_cast<float>(four.scales[i / 32]),
-                           -minimum * static_cast<float>(four.minima[i / 32]), code & 15)
+                           -minimum * static_cast<float>(four.minima[i / 32]),
+                           code & (weights.element == Element::q4_k ? 15 : 31))
             : rounded(six.scale * static_cast<float>(six.scales[i / 16]) * static_cast<float>(code - 32));
   }
+  std::ranges::copy(four.scales, five.scales);
+  std::ranges::copy(four.minima, five.minima);
+  std::ranges::copy(four.codes, five.codes);
   if (weights.element == Element::q4_k)
     append(weights.stored, four);
+  else if (weights.element == Element::q5_k)
+    append(weights.stored, five);
   else
     append(weights.stored, six);
 }
@@ -97,9 +107,10 @@ inline void append_floats8(Weights& weights, std::uint64_t seed, std::size_t n, 
   }
 }
 
+inline constexpr float kFloats4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
 // Rows of 4-bit floats, with powers of two of every size that sums can bear, and with the smallest ones.
 inline void append_floats4(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k) {
-  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   const auto row_bytes = static_cast<std::size_t>(float4_row_bytes(static_cast<std::int32_t>(k)));
   for (std::size_t row = 0; row < n; ++row) {
     std::vector<std::byte> line(row_bytes);
@@ -110,8 +121,33 @@ inline void append_floats4(Weights& weights, std::uint64_t seed, std::size_t n, 
       line[i / 32 * 16 + static_cast<std::size_t>(float4_byte(at))] |=
           static_cast<std::byte>(code << float4_shift(at));
       line[k / 2 + i / 32] = static_cast<std::byte>(power);
-      weights.values[row * k + i] =
-          std::ldexp(code < 8 ? kValues[code] : -kValues[code - 8], static_cast<int>(power) - 127);
+      weights.values[row * k + i] = std::ldexp(kFloats4[code], static_cast<int>(power) - 127);
+    }
+    weights.stored.insert(weights.stored.end(), line.begin(), line.end());
+  }
+}
+
+// The same with every 8-bit scale, and two numbers for each row. `whole`: those are ones, so that weights are
+// exact in bfloat16.
+inline void append_floats4_scaled(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k,
+                                  bool whole) {
+  const auto width = static_cast<std::int32_t>(k);
+  for (std::size_t row = 0; row < n; ++row) {
+    std::vector<std::byte> line(static_cast<std::size_t>(float4_scaled_row_bytes(width)));
+    const auto one = [&](std::uint64_t what) {
+      return whole ? 1 : 1e-3f * static_cast<float>(1 + drawn(seed + what, row) % 1000);
+    };
+    Float4Factors factors = {.all = 0, .factor = one(2), .divisor = one(3), .unused = 0};
+    factors.all = factors.factor / factors.divisor;
+    std::memcpy(line.data() + float4_scaled_factors(width), &factors, sizeof factors);
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto scale = static_cast<std::uint8_t>(drawn(seed + 1, row * 1000 + i / kFloat4Scale));
+      const auto code = static_cast<int>(drawn(seed, row * k + i) & 15), at = static_cast<int>(i % 32);
+      line[i / 32 * 16 + static_cast<std::size_t>(float4_byte(at))] |=
+          static_cast<std::byte>(code << float4_shift(at));
+      line[k / 2 + i / kFloat4Scale] = static_cast<std::byte>(scale);
+      const float value = (scale & 0x7f) == 0x7f ? (scale < 128 ? 480.0f : -480.0f) : e4m3_value(scale);
+      weights.values[row * k + i] = kFloats4[code] * value * factors.all;
     }
     weights.stored.insert(weights.stored.end(), line.begin(), line.end());
   }
@@ -127,6 +163,10 @@ inline Weights random_weights(Element element, std::uint64_t seed, std::size_t n
   if (element == Element::bf16) return weights;
   if (element == Element::mxfp4) {
     append_floats4(weights, seed, n, k);
+    return weights;
+  }
+  if (element == Element::nvfp4) {
+    append_floats4_scaled(weights, seed, n, k, false);
     return weights;
   }
   if (is_float8(element)) {

@@ -88,8 +88,9 @@ class CountedKernels {
   KernelLaunches run() { return {*device_, stream_}; }
 
   void products() {
-    for (const Element element : {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q6_k,
-                                  Element::fp8, Element::fp8_blocks, Element::mxfp4})
+    for (const Element element :
+         {Element::bf16, Element::q4, Element::q8, Element::q4_k, Element::q5_k, Element::q6_k, Element::fp8,
+          Element::fp8_blocks, Element::mxfp4, Element::nvfp4})
       for (const std::int32_t rows : {16, 32, 63, 64, 128}) {
         const std::int32_t n = 128, k = 1024;
         LinearArgs args;
@@ -180,13 +181,17 @@ TEST(AccessCounts, KernelsHaveNoConflictsAndWholeSectors) {
   kernels.attention();
   EXPECT_EQ(
       kernels.counts().size(),
-      43u);  // products in 5 forms of 8 types, but for three, and of parts, attention, what they need beside
+      52u);  // products in 5 forms of 10 types, but for four, and of parts, attention, what they need beside
   for (const auto& [name, counts] : kernels.counts()) {
     SCOPED_TRACE(name);
-    // Groups of 24 bytes lie in rows of 112: codes of some lanes are in one bank.
-    EXPECT_LE(share(counts.wavefronts, counts.least_wavefronts), name.ends_with("_q4") ? 1.15 : 1.0);
-    // Rows of few products are rounded by threads that load 32 bytes in two halves.
-    EXPECT_LE(share(counts.sectors, counts.least_sectors), name.starts_with("linear_few") ? 2.0 : 1.2);
+    // Groups and units of 96 bytes lie in rows of 112: pieces of some lanes are in one bank.
+    const bool of_96 = name.ends_with("_q4") || name.ends_with("_q5_k");
+    EXPECT_LE(share(counts.wavefronts, counts.least_wavefronts), of_96 ? 1.15 : 1.0);
+    // Rows of few products are rounded by threads that load 32 bytes in two halves. Every other row of NVFP4
+    // begins within a sector.
+    EXPECT_LE(share(counts.sectors, counts.least_sectors), name.starts_with("linear_few") ? 2.0
+                                                           : name.ends_with("_nvfp4")     ? 1.4
+                                                                                          : 1.2);
   }
 }
 

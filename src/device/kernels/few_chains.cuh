@@ -24,7 +24,7 @@ struct FewSizes {
   // From a stage of a row of weights to the next one.
   static constexpr int kRowStep = kFloats8<T>   ? kDepth
                                   : kFloats4<T> ? kDepth / 2
-                                                : kDepth / kQuantizedGroup * kGroupBytes<T>;
+                                                : kDepth / kQuantizedGroup * kBytesOfGroup<T>;
   static_assert(kFewRows.columns == kLines * kFewRows.warps_of_columns && kFewRows.rows == 16);
   static_assert(!kFloats4<T> || kPieces == 4);
   static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
@@ -90,10 +90,10 @@ struct FewCopies {
     if constexpr (kScalesOfBlocks<T>)
       copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
                  scales + scale_piece(number * Sizes::kDepth), true, has_scales && wanted);
-    // Lines that are not there have codes of zero, and any power of two.
+    // Lines that are not there have codes of zero, and any power of two, or a scale of zero.
     if constexpr (kFloats4<T>)
       copy_async(stage + static_cast<int>(threadIdx.x % 32) * Sizes::kPitch + 16 * Sizes::kPieces,
-                 scales + power_piece(number * Sizes::kDepth), has_scales,
+                 scales + power_piece<T>(number * Sizes::kDepth), has_scales,
                  threadIdx.x % 32 < Sizes::kLines && wanted);
   }
 };
@@ -188,9 +188,8 @@ struct FewChain {
       for (int i = 0; i < 2; ++i) {
         const std::int64_t row_of = few_row(args, output, first_n, 2 * static_cast<int>(threadIdx.x % 4) + i);
         scales.of[0].at[0][i] =
-            row_of < 0
-                ? 0.0f
-                : *float8_scales(stored_row(static_cast<const T*>(args.weight), row_of, args.k), args.k);
+            row_of < 0 ? 0.0f
+                       : row_scale(stored_row(static_cast<const T*>(args.weight), row_of, args.k), args.k);
       }
   }
 
@@ -251,11 +250,9 @@ struct FewChain {
   }
 
   __device__ __forceinline__ const ProductSums<T, kFewRows>& finish() {
-    if constexpr (kScalesOfRows<T>) scale_rows(scales.of[0], totals);
-    if constexpr (kFloats8<T>)
-      return totals;
-    else
-      return sums[0];
+    auto& all = kFloats8<T> ? totals : sums[0];
+    if constexpr (kScalesOfRows<T>) scale_rows(scales.of[0], all);
+    return all;
   }
 };
 

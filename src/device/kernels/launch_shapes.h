@@ -117,22 +117,32 @@ constexpr std::int32_t product_threads(const ProductTile& tile) {
   return 32 * tile.warps_of_rows * tile.warps_of_columns;
 }
 // Whether weights of which 32 have `group` bytes come in units of kQuantizedUnit.
-PAGODA_HOST_DEVICE constexpr bool has_units(std::int32_t group) { return group == 20 || group == 28; }
-static_assert(sizeof(Quantized4K) == 4 * 20 && sizeof(Quantized6K) == 4 * 28);
+// Quantized5K's 24 bytes are those of Quantized4, and 25 stand for them.
+inline constexpr std::int32_t kQuantized5KGroup = 25;
+PAGODA_HOST_DEVICE constexpr bool has_units(std::int32_t group) {
+  return group == 20 || group == kQuantized5KGroup || group == 28;
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t unit_pieces(std::int32_t group) { return group / 4; }
+static_assert(sizeof(Quantized4K) == 16 * unit_pieces(20) &&
+              sizeof(Quantized5K) == 16 * unit_pieces(kQuantized5KGroup) &&
+              sizeof(Quantized6K) == 16 * unit_pieces(28));
 // 8-bit floats, with a scale for a row, or for each kFloat8Scale of it: their codes are swizzled, and a stage
 // has a piece more for each row where such scales lie.
 inline constexpr std::int32_t kFloat8Group = 32, kFloat8BlocksGroup = 33;
 PAGODA_HOST_DEVICE constexpr bool is_float8(std::int32_t group) {
   return group == kFloat8Group || group == kFloat8BlocksGroup;
 }
-// 4-bit floats: a row has a piece more in a stage, where its powers of two are.
-inline constexpr std::int32_t kFloat4Group = 17;
+// 4-bit floats, with powers of two, or with scales: a row has a piece more in a stage, where these are.
+inline constexpr std::int32_t kFloat4Group = 17, kFloat4ScaledGroup = 18;
+PAGODA_HOST_DEVICE constexpr bool is_float4(std::int32_t group) {
+  return group == kFloat4Group || group == kFloat4ScaledGroup;
+}
 // Pieces of 16 bytes that a row of weights has in a stage, where 32 weights have `group` bytes: more where a
 // stage may begin within one. Units are copied whole.
 constexpr std::int32_t product_pieces(const ProductTile& tile, std::int32_t group) {
-  if (has_units(group)) return (tile.depth + kQuantizedUnit - 1) / kQuantizedUnit * group / 4;
+  if (has_units(group)) return (tile.depth + kQuantizedUnit - 1) / kQuantizedUnit * unit_pieces(group);
   if (is_float8(group)) return tile.depth / 16;
-  if (group == kFloat4Group) return tile.depth / 32 + 1;
+  if (is_float4(group)) return tile.depth / 32 + 1;
   const std::int32_t bytes = tile.depth / 32 * group;
   return (bytes + (bytes % 16 != 0 ? 8 : 0) + 15) / 16;
 }

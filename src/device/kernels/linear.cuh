@@ -63,9 +63,11 @@ __global__ void linear_bf16(LinearArgs args) { linear<Bf16>(args); }
 __global__ void linear_q4(LinearArgs args) { linear<Quantized4>(args); }
 __global__ void linear_q8(LinearArgs args) { linear<Quantized8>(args); }
 __global__ void linear_q4_k(LinearArgs args) { linear<Quantized4K>(args); }
+__global__ void linear_q5_k(LinearArgs args) { linear<Quantized5K>(args); }
 __global__ void linear_q6_k(LinearArgs args) { linear<Quantized6K>(args); }
 __global__ void linear_fp8(LinearArgs args) { linear<Float8>(args); }
 __global__ void linear_fp8_blocks(LinearArgs args) { linear<Float8Blocks>(args); }
 __global__ void linear_mxfp4(LinearArgs args) { linear<Float4>(args); }
+__global__ void linear_nvfp4(LinearArgs args) { linear<Float4Scaled>(args); }
 
 }  // namespace pagoda::device::kernels

@@ -198,6 +198,7 @@ __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_
   PAGODA_BULK_KERNEL(rows, q4, Quantized4)    \
   PAGODA_BULK_KERNEL(rows, q8, Quantized8)    \
   PAGODA_BULK_KERNEL(rows, q4_k, Quantized4K) \
+  PAGODA_BULK_KERNEL(rows, q5_k, Quantized5K) \
   PAGODA_BULK_KERNEL(rows, q6_k, Quantized6K)
 PAGODA_BULK_KERNELS(64)
 PAGODA_BULK_KERNELS(128)

@@ -183,10 +183,12 @@ PAGODA_FEW_KERNEL(bf16, Bf16)
 PAGODA_FEW_KERNEL(q4, Quantized4)
 PAGODA_FEW_KERNEL(q8, Quantized8)
 PAGODA_FEW_KERNEL(q4_k, Quantized4K)
+PAGODA_FEW_KERNEL(q5_k, Quantized5K)
 PAGODA_FEW_KERNEL(q6_k, Quantized6K)
 PAGODA_FEW_KERNEL(fp8, Float8)
 PAGODA_FEW_KERNEL(fp8_blocks, Float8Blocks)
 PAGODA_FEW_KERNEL(mxfp4, Float4)
+PAGODA_FEW_KERNEL(nvfp4, Float4Scaled)
 #undef PAGODA_FEW_KERNEL
 
 template <class T>
@@ -219,6 +221,8 @@ __global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsAr
     case 3:
       return multiply_part<Quantized4K>(args, part, tile);
     case 4:
+      return multiply_part<Quantized5K>(args, part, tile);
+    case 5:
       return multiply_part<Quantized6K>(args, part, tile);
   }
 }

@@ -12,7 +12,7 @@
 // batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
 // device for it.) Beyond the end of k both matrices are zero, which changes no sum. Codes of 8-bit floats are
 // exact in bfloat16: each kFloat8Scale of k has a chain of its own, which is added to the ones before, times
-// its scale; or all of them are multiplied by the row's at the end. grid: (tiles of rows,
+// its scale; or all of them are multiplied by the row's at the end, as sums of 4-bit floats with scales are. grid: (tiles of rows,
 // tiles of n, filled up to whole clusters): blocks that share weights run side by side. block: warps of the
 // tile, and one more where blocks share; shared: product_shared_bytes().
 #include <type_traits>
@@ -263,8 +263,8 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     cluster_wait();
   }
   if (!has_work) return;
-  if constexpr (kScalesOfRows<T>) scale_rows(scales, totals);
-  const ProductSums<T, tile>& all = kFloats8<T> ? totals : sums;
+  ProductSums<T, tile>& all = kFloats8<T> ? totals : sums;
+  if constexpr (kScalesOfRows<T>) scale_rows(scales, all);
   if (has_pairs(args))
     store_sums<true>(args, lines, first_line, first_n, all);
   else
@@ -284,17 +284,20 @@ PAGODA_PRODUCT_KERNELS(bf16, Bf16)
 PAGODA_PRODUCT_KERNELS(q4, Quantized4)
 PAGODA_PRODUCT_KERNELS(q8, Quantized8)
 PAGODA_PRODUCT_KERNELS(q4_k, Quantized4K)
+PAGODA_PRODUCT_KERNELS(q5_k, Quantized5K)
 PAGODA_PRODUCT_KERNELS(q6_k, Quantized6K)
 PAGODA_PRODUCT_KERNELS(fp8, Float8)
 PAGODA_PRODUCT_KERNELS(fp8_blocks, Float8Blocks)
 PAGODA_PRODUCT_KERNELS(mxfp4, Float4)
+PAGODA_PRODUCT_KERNELS(nvfp4, Float4Scaled)
 PAGODA_PRODUCT_KERNEL(many_bf16, Bf16, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q4, Quantized4, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q8, Quantized8, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q4_k, Quantized4K, kManyRows, 2)
+PAGODA_PRODUCT_KERNEL(many_q5_k, Quantized5K, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q6_k, Quantized6K, kManyRows, 2)
 // Sums and totals of so many elements do not fit into registers: there is no many_fp8; nor is there one of
-// mxfp4, whose matrices are those of experts.
+// 4-bit floats.
 #undef PAGODA_PRODUCT_KERNELS
 #undef PAGODA_PRODUCT_KERNEL
 

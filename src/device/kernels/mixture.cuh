@@ -237,10 +237,12 @@ __global__ void grouped_linear_bf16(GroupedLinearArgs args) { grouped_linear<Bf1
 __global__ void grouped_linear_q4(GroupedLinearArgs args) { grouped_linear<Quantized4>(args); }
 __global__ void grouped_linear_q8(GroupedLinearArgs args) { grouped_linear<Quantized8>(args); }
 __global__ void grouped_linear_q4_k(GroupedLinearArgs args) { grouped_linear<Quantized4K>(args); }
+__global__ void grouped_linear_q5_k(GroupedLinearArgs args) { grouped_linear<Quantized5K>(args); }
 __global__ void grouped_linear_q6_k(GroupedLinearArgs args) { grouped_linear<Quantized6K>(args); }
 __global__ void grouped_linear_fp8(GroupedLinearArgs args) { grouped_linear<Float8>(args); }
 __global__ void grouped_linear_fp8_blocks(GroupedLinearArgs args) { grouped_linear<Float8Blocks>(args); }
 __global__ void grouped_linear_mxfp4(GroupedLinearArgs args) { grouped_linear<Float4>(args); }
+__global__ void grouped_linear_nvfp4(GroupedLinearArgs args) { grouped_linear<Float4Scaled>(args); }
 
 // A block a row.
 __global__ void combine(CombineArgs args) {

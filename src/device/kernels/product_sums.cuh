@@ -1,6 +1,6 @@
 #pragma once
 // The sums that a warp of a product by tiles has in its registers (linear_tiles.cuh), and what becomes of
-// those of 8-bit floats, which have scales.
+// those of floats of 8 and of 4 bits, which have scales.
 #include "device/kernels/tile_copies.cuh"
 
 namespace pagoda::device::kernels {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void load_row_scales(const LinearArgs& args, int firs
     for (int i = 0; i < 2; ++i) {
       const int row = first + 8 * n + i;
       scales.at[n][i] =
-          row < args.n ? *float8_scales(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k)
+          row < args.n ? row_scale(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k)
                        : 0.0f;
     }
 }

@@ -66,7 +66,7 @@ __device__ __forceinline__ void embed_row(const EmbeddingArgs& args) {
   float* const to = args.out + static_cast<std::int64_t>(blockIdx.x) * args.width;
   for (int i = first_of_row(); i < args.width; i += step_in_row()) {
     float weight = is_there ? weight_of(from, i, args.width) : 0.0f;
-    if ((sizeof(T) > 4 || kFloats8<T>) && args.rounded != 0) {
+    if ((sizeof(T) > 4 || kFloats8<T> || kScalesOfRows<T>) && args.rounded != 0) {
       Bf16 rounded;
       store(&rounded, weight);
       weight = to_float(rounded);
@@ -81,10 +81,12 @@ __global__ void embedding_bf16(EmbeddingArgs args) { embed_row<Bf16>(args); }
 __global__ void embedding_q4(EmbeddingArgs args) { embed_row<Quantized4>(args); }
 __global__ void embedding_q8(EmbeddingArgs args) { embed_row<Quantized8>(args); }
 __global__ void embedding_q4_k(EmbeddingArgs args) { embed_row<Quantized4K>(args); }
+__global__ void embedding_q5_k(EmbeddingArgs args) { embed_row<Quantized5K>(args); }
 __global__ void embedding_q6_k(EmbeddingArgs args) { embed_row<Quantized6K>(args); }
 __global__ void embedding_fp8(EmbeddingArgs args) { embed_row<Float8>(args); }
 __global__ void embedding_fp8_blocks(EmbeddingArgs args) { embed_row<Float8Blocks>(args); }
 __global__ void embedding_mxfp4(EmbeddingArgs args) { embed_row<Float4>(args); }
+__global__ void embedding_nvfp4(EmbeddingArgs args) { embed_row<Float4Scaled>(args); }
 
 // The sum of a row's elements less `mean`, or of their squares, by `threads` threads that have every
 // `threads`-th element each: a thread's own ones ascending, then block_sum(). The same in all threads of the

@@ -26,9 +26,10 @@ struct Quantized8 {
 };
 inline constexpr std::int32_t kQuantizedGroup = 32;
 
-// kQuantizedUnit neighbours in a row of Q4_K or Q6_K: half of a block of the file, with its scales in whole
-// bytes and its codes in the order in which a warp's lanes load them for products (weight_fragments.cuh). The
-// code of weight i lies at code_byte(i): in the low bits of that byte, or in its high ones where i % 32
+// kQuantizedUnit neighbours in a row of Q4_K, Q5_K or Q6_K: half of a block of the file, with its scales in
+// whole bytes and its codes in the order in which a warp's lanes load them for products
+// (weight_fragments.cuh). The code of weight i lies at code_byte(i): in the low bits of that byte, or in its
+// high ones where i % 32
 // >= 16.
 inline constexpr std::int32_t kQuantizedUnit = 128;
 PAGODA_HOST_DEVICE constexpr std::int32_t code_byte(std::int32_t i) {
@@ -49,7 +50,17 @@ struct Quantized6K {
   float scale;
   std::uint32_t unused;
 };
-static_assert(sizeof(Quantized4K) == 80 && sizeof(Quantized6K) == 112);  // whole pieces of 16 bytes
+// As Quantized4K, n in 0..31. The highest bit of n lies in `high`: a byte there has those of the byte's low
+// and high code in codes[] of the first 32, then those of the next ones.
+struct Quantized5K {
+  float scale, minimum;
+  std::uint8_t scales[4], minima[4];
+  std::uint8_t codes[64];
+  std::uint8_t high[16];
+};
+static_assert(sizeof(Quantized4K) == 80 && sizeof(Quantized5K) == 96 &&
+              sizeof(Quantized6K) == 112);  // whole pieces of 16 bytes
+PAGODA_HOST_DEVICE constexpr std::int32_t fifth_bit(std::int32_t i) { return i / 32 * 2 + i / 16 % 2; }
 PAGODA_HOST_DEVICE constexpr std::int32_t high_byte(std::int32_t i) {
   return 16 * (i / 64) + code_byte(i % 32);
 }
@@ -91,5 +102,24 @@ PAGODA_HOST_DEVICE constexpr std::int32_t float4_shift(std::int32_t i) { return 
 PAGODA_HOST_DEVICE constexpr std::int32_t float4_row_bytes(std::int32_t k) {
   return k / 2 + (k / kQuantizedGroup + 15) / 16 * 16;
 }
+// The same with 8-bit floats (e4m3) in the places of the powers of two, one for each kFloat4Scale of k, in
+// which 0x7F is 480; and behind them the row's Float4Factors (NVFP4). w = scale * code * factor / divisor. In
+// products by tiles codes times their scales are exact in bfloat16, and factors.all multiplies a finished
+// sum.
+struct Float4Scaled {
+  std::uint8_t bits;
+};
+struct Float4Factors {
+  float all, factor, divisor;  // all: the quotient
+  std::uint32_t unused;
+};
+inline constexpr std::int32_t kFloat4Scale = 16;
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_scaled_factors(std::int32_t k) {
+  return k / 2 + (k / kFloat4Scale + 15) / 16 * 16;
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t float4_scaled_row_bytes(std::int32_t k) {
+  return float4_scaled_factors(k) + std::int32_t{sizeof(Float4Factors)};
+}
+static_assert(sizeof(Float4Factors) == 16);
 
 }  // namespace pagoda::device

@@ -5,7 +5,7 @@
 
 namespace pagoda::device::kernels {
 
-// Bytes of 32 weights of a row.
+// Bytes of 32 weights of a row, or what stands for them (launch_shapes.h).
 template <class T>
 inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));
 template <>
@@ -13,32 +13,43 @@ inline constexpr int kGroupBytes<Bf16> = 64;
 template <>
 inline constexpr int kGroupBytes<Quantized4K> = static_cast<int>(sizeof(Quantized4K)) / 4;
 template <>
+inline constexpr int kGroupBytes<Quantized5K> = kQuantized5KGroup;
+template <>
 inline constexpr int kGroupBytes<Quantized6K> = static_cast<int>(sizeof(Quantized6K)) / 4;
 template <>
 inline constexpr int kGroupBytes<Float8> = kFloat8Group;
 template <>
 inline constexpr int kGroupBytes<Float8Blocks> = kFloat8BlocksGroup;
+template <>
+inline constexpr int kGroupBytes<Float4> = kFloat4Group;
+template <>
+inline constexpr int kGroupBytes<Float4Scaled> = kFloat4ScaledGroup;
+// The bytes themselves, of groups and units.
+template <class T>
+inline constexpr int kBytesOfGroup =
+    kGroupBytes<T> == kQuantized5KGroup ? static_cast<int>(sizeof(Quantized5K)) / 4 : kGroupBytes<T>;
 // 8-bit floats, whose scales lie behind a row: one, or one for each block of it.
 template <class T>
 inline constexpr bool kFloats8 = is_float8(kGroupBytes<T>);
 template <class T>
-inline constexpr bool kScalesOfRows = kGroupBytes<T> == kFloat8Group;
-template <class T>
 inline constexpr bool kScalesOfBlocks = kGroupBytes<T> == kFloat8BlocksGroup;
 
-// 4-bit floats, whose powers of two lie behind a row.
-template <>
-inline constexpr int kGroupBytes<Float4> = kFloat4Group;
+// 4-bit floats, behind whose row lies a byte for each so many of them: powers of two, or scales.
 template <class T>
-inline constexpr bool kFloats4 = kGroupBytes<T> == kFloat4Group;
+inline constexpr bool kFloats4 = is_float4(kGroupBytes<T>);
+template <class T>
+inline constexpr int kOfFloat4Byte = kGroupBytes<T> == kFloat4ScaledGroup ? kFloat4Scale : kQuantizedGroup;
+// Those of which a number multiplies the row's sum.
+template <class T>
+inline constexpr bool kScalesOfRows = kGroupBytes<T> == kFloat8Group || kGroupBytes<T> == kFloat4ScaledGroup;
 
 // How many elements of T `k` weights of a row are.
 template <class T>
 __device__ __forceinline__ int stored_elements(int k) {
   if constexpr (kFloats8<T>) return float8_row_bytes(k, kScalesOfBlocks<T>);
-  if constexpr (kFloats4<T>) return float4_row_bytes(k);
+  if constexpr (kFloats4<T>) return kScalesOfRows<T> ? float4_scaled_row_bytes(k) : float4_row_bytes(k);
   if constexpr (sizeof(T) <= 4) return k;
-  if constexpr (sizeof(T) > 4) return k / (32 * static_cast<int>(sizeof(T)) / kGroupBytes<T>);
+  if constexpr (sizeof(T) > 4) return k / (32 * static_cast<int>(sizeof(T)) / kBytesOfGroup<T>);
 }
 
 // Weight i of a row of k, in float32, as the host's dequantiser has it.
@@ -63,6 +74,14 @@ __device__ __forceinline__ float weight_of(const Quantized4K* row, int i, int) {
   return unit.scale * static_cast<float>(unit.scales[at / 32]) * static_cast<float>(code) -
          unit.minimum * static_cast<float>(unit.minima[at / 32]);
 }
+__device__ __forceinline__ float weight_of(const Quantized5K* row, int i, int) {
+  const Quantized5K& unit = row[i / kQuantizedUnit];
+  const int at = i % kQuantizedUnit;
+  const int low = unit.codes[code_byte(at)] >> (at % 32 < 16 ? 0 : 4) & 15;
+  const int high = unit.high[code_byte(at % 32)] >> fifth_bit(at) & 1;
+  return unit.scale * static_cast<float>(unit.scales[at / 32]) * static_cast<float>(high << 4 | low) -
+         unit.minimum * static_cast<float>(unit.minima[at / 32]);
+}
 __device__ __forceinline__ float weight_of(const Quantized6K* row, int i, int) {
   const Quantized6K& unit = row[i / kQuantizedUnit];
   const int at = i % kQuantizedUnit;
@@ -83,11 +102,29 @@ __device__ __forceinline__ float weight_of(const Float8Blocks* row, int i, int k
 __device__ __forceinline__ float power_of_byte(std::uint8_t byte) {
   return __uint_as_float(byte == 0 ? 0x00400000u : static_cast<std::uint32_t>(byte) << 23);
 }
-__device__ __forceinline__ float weight_of(const Float4* row, int i, int k) {
-  const std::uint32_t code = row[i / 32 * 16 + float4_byte(i % 32)].bits >> float4_shift(i % 32) & 15u;
+// `row`: codes, of a row of 4-bit floats.
+__device__ __forceinline__ float float4_value(const void* row, int i) {
+  const std::uint32_t byte = static_cast<const unsigned char*>(row)[i / 32 * 16 + float4_byte(i % 32)];
+  const std::uint32_t code = byte >> float4_shift(i % 32) & 15u;
   // The exponent and the fraction are those of a number 2^-126 times as large.
-  const float value = __uint_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
-  return value * power_of_byte(row[k / 2 + i / 32].bits);
+  return __uint_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+}
+__device__ __forceinline__ float weight_of(const Float4* row, int i, int k) {
+  return float4_value(row, i) * power_of_byte(row[k / 2 + i / 32].bits);
+}
+__device__ __forceinline__ float weight_of(const Float4Scaled* row, int i, int k) {
+  const float scale = float8_value(row[k / 2 + i / kFloat4Scale].bits);
+  const auto& factors = *reinterpret_cast<const Float4Factors*>(row + float4_scaled_factors(k));
+  return float4_value(row, i) * (scale * factors.factor / factors.divisor);
+}
+
+// The number that multiplies the row's sum.
+template <class T>
+__device__ __forceinline__ float row_scale(const T* row, int k) {
+  if constexpr (kFloats4<T>)
+    return reinterpret_cast<const Float4Factors*>(row + float4_scaled_factors(k))->all;
+  else
+    return float8_scales(row, k)[0];
 }
 
 // Row `row` of [rows, k], of one matrix or of several below each other.

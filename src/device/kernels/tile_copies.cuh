@@ -49,7 +49,7 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
     if (kAll % Sizes::kThreads != 0 && i >= kAll) continue;
     const int line = i / Sizes::kPieces, piece = i % Sizes::kPieces;
     const bool powers = kFloats4<T> && piece + 1 == Sizes::kPieces;
-    const int at = powers ? code_bytes - first_byte + power_piece(first_k) : 16 * piece;
+    const int at = powers ? code_bytes - first_byte + power_piece<T>(first_k) : 16 * piece;
     const bool there = first_n + line < args.n && (powers || first_byte + 16 * piece < code_bytes);
     copy_async(stage + place_of<T>(line, piece, Sizes::kPitch), from + (there ? line * row_bytes + at : 0),
                there);
@@ -98,7 +98,7 @@ struct LineCopies {
 template <class T, int lines, int depth, int pitch, int threads>
 struct PieceCopies {
   static constexpr bool kWhole = kGroupBytes<T> != kGroupBytes<Quantized4>;  // supports_product_tiles()
-  static constexpr int kStep = depth / kQuantizedGroup * kGroupBytes<T>;     // bytes of a row in a stage
+  static constexpr int kStep = depth / kQuantizedGroup * kBytesOfGroup<T>;   // bytes of a row in a stage
   static constexpr int kPieces = kStep / 16, kAll = lines * kPieces, kCount = (kAll + threads - 1) / threads;
   static_assert(depth % kQuantizedUnit == 0 && kStep % 16 == 0);
   const unsigned char* from[kCount];

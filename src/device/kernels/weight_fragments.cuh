@@ -14,7 +14,7 @@ namespace pagoda::device::kernels {
 template <class T>
 __device__ __forceinline__ int row_bytes_of(int k) {
   if constexpr (kFloats8<T> || kFloats4<T>) return stored_elements<T>(k);
-  return kGroupBytes<T> == 64 ? 2 * k : k / kQuantizedGroup * kGroupBytes<T>;
+  return kGroupBytes<T> == 64 ? 2 * k : k / kQuantizedGroup * kBytesOfGroup<T>;
 }
 template <class T>
 __device__ __forceinline__ int code_bytes_of(int k) {
@@ -30,7 +30,7 @@ __device__ __forceinline__ int first_byte_of(int first_k) {
 template <class T>
 __device__ __forceinline__ int shift_of(int first_k) {
   if (kFloats8<T>) return 0;
-  if (kFloats4<T>) return first_k / kQuantizedGroup % 16;
+  if (kFloats4<T>) return first_k / kOfFloat4Byte<T> % 16;
   if (has_units(kGroupBytes<T>)) return first_k % kQuantizedUnit / kQuantizedGroup;
   return first_k / kQuantizedGroup * kGroupBytes<T> % 16;
 }
@@ -39,8 +39,11 @@ __device__ __forceinline__ int shift_of(int first_k) {
 __device__ __forceinline__ int scale_piece(int k) { return k / (4 * kFloat8Scale) * 16; }
 __device__ __forceinline__ int scale_place(int k) { return k / kFloat8Scale % 4; }
 
-// The byte of a row's powers of two at which the piece with the one of `k` begins.
-__device__ __forceinline__ int power_piece(int k) { return k / (16 * kQuantizedGroup) * 16; }
+// The same of the bytes of 4-bit floats.
+template <class T>
+__device__ __forceinline__ int power_piece(int k) {
+  return k / (16 * kOfFloat4Byte<T>)*16;
+}
 
 // The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
 __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
@@ -147,15 +150,33 @@ struct UnitFour {
   static __device__ __forceinline__ std::uint32_t codes(const unsigned char* unit, int group) {
     return *reinterpret_cast<const std::uint32_t*>(unit + 16 + 16 * group + 4 * (threadIdx.x % 4));
   }
-  __device__ __forceinline__ void widen_all(int group, std::uint32_t codes, std::uint32_t (&out)[4]) const {
+  // The arguments of widen().
+  __device__ __forceinline__ TwoFloats scale_and_minimum(int group) const {
     constexpr float kLarge = 8388608.0f;
     const float unit_scale = 256 * __uint_as_float(numbers.at[0]),
                 unit_minimum = -__uint_as_float(numbers.at[1]);
     const float scale = fmaf(unit_scale, large_and_byte(numbers.at[2], group), -kLarge * unit_scale);
     const float exact = fmaf(unit_minimum, large_and_byte(numbers.at[3], group), -kLarge * unit_minimum);
-    const float minimum = fmaf(-0.5f, scale, exact);  // half a scale is exact
-    widen(codes & 0x0F0F0F0Fu, scale, minimum, out[0], out[1]);
-    widen(codes >> 4 & 0x0F0F0F0Fu, scale, minimum, out[2], out[3]);
+    return {{scale, fmaf(-0.5f, scale, exact)}};  // half a scale is exact
+  }
+  __device__ __forceinline__ void widen_all(int group, std::uint32_t codes, std::uint32_t (&out)[4]) const {
+    const TwoFloats of = scale_and_minimum(group);
+    widen(codes & 0x0F0F0F0Fu, of.at[0], of.at[1], out[0], out[1]);
+    widen(codes >> 4 & 0x0F0F0F0Fu, of.at[0], of.at[1], out[2], out[3]);
+  }
+};
+struct UnitFive {
+  UnitFour four;
+  std::uint32_t high;  // one word for all groups
+  __device__ __forceinline__ void load(const unsigned char* unit) {
+    four.load(unit);
+    high = *reinterpret_cast<const std::uint32_t*>(unit + 80 + 4 * (threadIdx.x % 4));
+  }
+  __device__ __forceinline__ void widen_all(int group, std::uint32_t codes, std::uint32_t (&out)[4]) const {
+    const TwoFloats of = four.scale_and_minimum(group);
+    const std::uint32_t bits = high >> 2 * group;
+    widen((codes & 0x0F0F0F0Fu) | (bits << 4 & 0x10101010u), of.at[0], of.at[1], out[0], out[1]);
+    widen((codes >> 4 & 0x0F0F0F0Fu) | (bits << 3 & 0x10101010u), of.at[0], of.at[1], out[2], out[3]);
   }
 };
 struct UnitSix {
@@ -207,6 +228,14 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   unit.widen_all(at.group, UnitFour::codes(at.unit, at.group), out);
 }
 
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized5K*,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  const UnitPlace at = unit_place<Quantized5K>(lines, pitch, first_k, shift);
+  UnitFive unit;
+  unit.load(at.unit);
+  unit.widen_all(at.group, UnitFour::codes(at.unit, at.group), out);
+}
+
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized6K*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
   const UnitPlace at = unit_place<Quantized6K>(lines, pitch, first_k, shift);
@@ -215,13 +244,16 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   unit.widen_all(at.group, UnitSix::low(at.unit, at.group), UnitSix::high(at.unit, at.group), out);
 }
 
-// Four codes, of which the odd bytes come first, in two registers: sign, exponent and fraction go to their
-// places in bfloat16, and 2^120 makes up for the other bias, of numbers below the smallest normal one, too.
+// The 8-bit floats in the odd bytes: sign, exponent and fraction go to their places in bfloat16, and 2^120
+// makes up for the other bias, of numbers below the smallest normal one, too.
+__device__ __forceinline__ std::uint32_t widen_odd(std::uint32_t codes) {
+  return multiply_pair((codes & 0x80008000u) | (codes >> 4 & 0x07F007F0u), 0x7B807B80u);
+}
+// Four codes, of which the odd bytes come first, in two registers.
 __device__ __forceinline__ void widen_float8(std::uint32_t codes, std::uint32_t& first,
                                              std::uint32_t& second) {
-  constexpr std::uint32_t kBias = 0x7B807B80u;
-  first = multiply_pair((codes & 0x80008000u) | (codes >> 4 & 0x07F007F0u), kBias);
-  second = multiply_pair((codes << 8 & 0x80008000u) | (codes << 4 & 0x07F007F0u), kBias);
+  first = widen_odd(codes);
+  second = widen_odd(codes << 8);
 }
 // This lane's codes of 32 of k, of 16 in each word.
 __device__ __forceinline__ void load_codes8(const unsigned char* lines, int pitch, int first_k,
@@ -248,24 +280,36 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
 }
 
 // 4-bit floats are exact in bfloat16: sign, exponent and fraction go to their places, 2^126 makes up for the
-// other bias, and then there is a power of two for 32 of k. `codes`: this lane's eight of them.
+// other bias, and then there is a power of two for 32 of k, or a scale for each 16, of which codes and scale
+// have six bits together. `codes`: this lane's eight of them.
 struct StoredFloats4 {
-  // The piece of a line with its powers of two.
+  // The piece of a line with its powers of two, or scales.
   static __device__ __forceinline__ const unsigned char* powers(const unsigned char* line, int pitch) {
     return line + pitch - 16;
   }
   static __device__ __forceinline__ std::uint32_t codes(const unsigned char* line, int group) {
     return *reinterpret_cast<const std::uint32_t*>(line + 16 * group + 4 * (threadIdx.x % 4));
   }
+  // The two of eights `which` of k, times `factor`, which both halves have.
+  static __device__ __forceinline__ std::uint32_t widen(std::uint32_t codes, int which,
+                                                        std::uint32_t factor) {
+    constexpr std::uint32_t kBias = 0x7E807E80u;
+    const std::uint32_t two = codes << 4 * which;
+    return multiply_pair(multiply_pair((two & 0x80008000u) | (two >> 6 & 0x01C001C0u), kBias), factor);
+  }
   static __device__ __forceinline__ void widen_all(std::uint32_t codes, std::uint32_t power,
                                                    std::uint32_t (&out)[4]) {
-    constexpr std::uint32_t kBias = 0x7E807E80u;
     const std::uint32_t factor = (power == 0 ? 0x40u : power << 7) * 0x10001u;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const std::uint32_t two = codes << 4 * i;
-      out[i] = multiply_pair(multiply_pair((two & 0x80008000u) | (two >> 6 & 0x01C001C0u), kBias), factor);
-    }
+    for (int i = 0; i < 4; ++i) out[i] = widen(codes, i, factor);
+  }
+  // `scales`: one of the first 16 in the lowest byte, then that of the others.
+  static __device__ __forceinline__ void widen_scaled(std::uint32_t codes, std::uint32_t scales,
+                                                      std::uint32_t (&out)[4]) {
+    const std::uint32_t both = widen_odd(__byte_perm(scales, 0, 0x1404u));
+    const std::uint32_t factors[2] = {__byte_perm(both, 0, 0x1010u), __byte_perm(both, 0, 0x3232u)};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = widen(codes, i, factors[i / 2]);
   }
 };
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Float4*,
@@ -274,6 +318,14 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   const int group = first_k / kQuantizedGroup;
   StoredFloats4::widen_all(StoredFloats4::codes(line, group),
                            StoredFloats4::powers(line, pitch)[shift + group], out);
+}
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Float4Scaled*,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  const unsigned char* const line = lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
+  const int group = first_k / kQuantizedGroup;
+  const auto* const scales =
+      reinterpret_cast<const std::uint16_t*>(StoredFloats4::powers(line, pitch) + shift + 2 * group);
+  StoredFloats4::widen_scaled(StoredFloats4::codes(line, group), *scales, out);
 }
 
 // A lane's part of 128 of k of its row, whole groups or a unit: load() brings them as they lie in a stage,
@@ -312,9 +364,9 @@ template <>
 struct StoredStage<Quantized4> : StoredGroups<Quantized4, StoredFour> {};
 template <>
 struct StoredStage<Quantized8> : StoredGroups<Quantized8, StoredEight> {};
-template <>
-struct StoredStage<Quantized4K> {
-  UnitFour unit;
+template <class Unit>
+struct StoredUnit {
+  Unit unit;
   std::uint32_t codes[4];
   __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int) {
     unit.load(line_of_lane(lines, pitch));
@@ -326,6 +378,10 @@ struct StoredStage<Quantized4K> {
     unit.widen_all(group, codes[group], out);
   }
 };
+template <>
+struct StoredStage<Quantized4K> : StoredUnit<UnitFour> {};
+template <>
+struct StoredStage<Quantized5K> : StoredUnit<UnitFive> {};
 template <>
 struct StoredStage<Quantized6K> {
   UnitSix unit;
@@ -369,6 +425,20 @@ struct StoredStage<Float4> {
   }
   __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
     StoredFloats4::widen_all(at[group], powers >> 8 * group & 0xFFu, out);
+  }
+};
+template <>
+struct StoredStage<Float4Scaled> {
+  TwoWords scales;  // a byte for each half of a group
+  std::uint32_t at[4];
+  __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int shift) {
+    scales = load_whole<TwoWords>(StoredFloats4::powers(line_of_lane(lines, pitch), pitch) + shift);
+  }
+  __device__ __forceinline__ void load(const unsigned char* lines, int pitch, int group) {
+    at[group] = StoredFloats4::codes(line_of_lane(lines, pitch), group);
+  }
+  __device__ __forceinline__ void fragment(int group, std::uint32_t (&out)[4]) const {
+    StoredFloats4::widen_scaled(at[group], scales.at[group / 2] >> 16 * (group % 2), out);
   }
 };
 template <class T>

@@ -9,7 +9,7 @@ namespace pagoda::device::kernels {
 // As they lie in memory. Rows begin at multiples of 16 bytes, and so does each 128 of them.
 template <class T>
 struct WeightUnit {
-  static constexpr int kBytes = kQuantizedUnit / kQuantizedGroup * kGroupBytes<T>, kPieces = kBytes / 16;
+  static constexpr int kBytes = kQuantizedUnit / kQuantizedGroup * kBytesOfGroup<T>, kPieces = kBytes / 16;
   static_assert(kBytes % 16 == 0);
   FourWords at[kPieces];
 
@@ -67,6 +67,15 @@ __device__ __forceinline__ void widen_group(const WeightUnit<Quantized4K>& unit,
   const UnitFour numbers = {unit.at[0]};
   widen_lanes(
       [&](int lane, std::uint32_t(&pairs)[4]) {
+        numbers.widen_all(group, unit.word(4 + 4 * group + lane), pairs);
+      },
+      out);
+}
+
+__device__ __forceinline__ void widen_group(const WeightUnit<Quantized5K>& unit, int group, WidePieces& out) {
+  widen_lanes(
+      [&](int lane, std::uint32_t(&pairs)[4]) {
+        const UnitFive numbers = {{unit.at[0]}, unit.word(20 + lane)};
         numbers.widen_all(group, unit.word(4 + 4 * group + lane), pairs);
       },
       out);

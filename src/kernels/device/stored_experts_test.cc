@@ -19,7 +19,7 @@ namespace {
 
 using device::Element;
 
-constexpr std::int64_t kExperts = 5, kWidth = 160, kInner = 288, kChosen = 2, kRows = 23;
+constexpr std::int64_t kExperts = 5, kWidth = 192, kInner = 320, kChosen = 2, kRows = 23;
 
 struct Case {
   DType dtype = DType::mxfp4;
@@ -119,7 +119,8 @@ TEST_P(StoredExperts, AreThoseOfWidenedWeights) {
   Element kept = Element::f32;
   const std::vector<float> made = mix_on_device(experts, false, 0, kRows, &kept);
   EXPECT_EQ(kept, GetParam().kept);
-  if (kept == Element::mxfp4) EXPECT_TRUE(same_bits(made, mix_on_device(experts, true, 0, kRows)));
+  if (kept == Element::mxfp4 || GetParam().dtype == DType::nvfp4)
+    EXPECT_TRUE(same_bits(made, mix_on_device(experts, true, 0, kRows)));
   const std::vector<float> wanted = mix_by_reference(experts);
   double size = 0, off = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -139,12 +140,13 @@ TEST_P(StoredExperts, BitsDependOnTheRowAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredExperts,
-                         testing::Values(Case{}, Case{DType::fp8, 1 << 20, Element::fp8_blocks},
+                         testing::Values(Case{}, Case{DType::nvfp4, 16, Element::nvfp4},
+                                         Case{DType::nvfp4_scaled, 16, Element::nvfp4},
+                                         Case{DType::fp8, 1 << 20, Element::fp8_blocks},
                                          Case{DType::fp8, 128, Element::fp8_blocks}),
                          [](const auto& info) {
-                           return info.param.dtype == DType::mxfp4 ? "Mxfp4"
-                                  : info.param.shared == 128       ? "Fp8Blocks"
-                                                                   : "Fp8Rows";
+                           const std::string name(dtype_info(info.param.dtype).name);
+                           return name + (info.param.shared == 128 ? "_BLOCKS" : "");
                          });
 
 }  // namespace

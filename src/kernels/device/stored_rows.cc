@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/dequantize.h"
@@ -16,6 +17,7 @@ using device::kQuantizedGroup;
 using device::kQuantizedUnit;
 using device::Quantized4;
 using device::Quantized4K;
+using device::Quantized5K;
 using device::Quantized6K;
 using device::Quantized8;
 
@@ -120,23 +122,43 @@ void write_nibbles(const std::uint8_t* bytes, int shift, std::uint8_t* out) {
   write_codes(codes, out);
 }
 
-// Halves of the file's blocks of 256.
-Quantized4K unit_of_q4_k(const std::byte* row, std::int64_t unit) {
-  const auto* const block =
-      reinterpret_cast<const std::uint8_t*>(row) + unit / 2 * dtype_info(DType::q4_k).block_bytes;
-  const auto half = static_cast<int>(unit % 2);
-  Quantized4K out = {.scale = formats::load_half(block),
-                     .minimum = formats::load_half(block + 2),
-                     .scales = {},
-                     .minima = {},
-                     .codes = {}};
+// Half `half` of the file's block of 256, whose lower bits begin at `codes`.
+template <class Unit>
+Unit unit_of_fours(const std::uint8_t* block, const std::uint8_t* codes, int half) {
+  Unit out = {};
+  out.scale = formats::load_half(block);
+  out.minimum = formats::load_half(block + 2);
   for (int group = 0; group < 4; ++group) {
     int scale, minimum;
     formats::scale_min(4 * half + group, block + 4, scale, minimum);
     out.scales[group] = static_cast<std::uint8_t>(scale);
     out.minima[group] = static_cast<std::uint8_t>(minimum);
-    write_nibbles(block + 16 + 64 * half + group / 2 * 32, group % 2 * 4, out.codes + 16 * group);
+    write_nibbles(codes + 64 * half + group / 2 * 32, group % 2 * 4, out.codes + 16 * group);
   }
+  return out;
+}
+
+Quantized4K unit_of_q4_k(const std::byte* row, std::int64_t unit) {
+  const auto* const block =
+      reinterpret_cast<const std::uint8_t*>(row) + unit / 2 * dtype_info(DType::q4_k).block_bytes;
+  return unit_of_fours<Quantized4K>(block, block + 16, static_cast<int>(unit % 2));
+}
+
+// A byte of the file has the fifth bits of weight j of each 32, the block's first 32 in the lowest one.
+Quantized5K unit_of_q5_k(const std::byte* row, std::int64_t unit) {
+  const auto* const block =
+      reinterpret_cast<const std::uint8_t*>(row) + unit / 2 * dtype_info(DType::q5_k).block_bytes;
+  const auto half = static_cast<int>(unit % 2);
+  auto out = unit_of_fours<Quantized5K>(block, block + 48, half);
+  const std::uint8_t* const bytes = block + 16;
+  std::array<std::uint8_t, 16> high{};
+  for (std::size_t j = 0; j < 16; ++j)
+    for (int group = 0; group < 4; ++group) {
+      const int first = bytes[j] >> (4 * half + group) & 1, second = bytes[16 + j] >> (4 * half + group) & 1;
+      high[j] = static_cast<std::uint8_t>(high[j] | (first | second << 1) << 2 * group);
+    }
+  static_assert(device::fifth_bit(31) == 1 && device::fifth_bit(32) == 2);
+  write_codes(high, out.high);
   return out;
 }
 
@@ -184,6 +206,16 @@ void write_floats8(const std::byte* stored, std::int64_t columns, bool blocks, s
   }
 }
 
+// 32 codes in the order of float4_nibble(). code_of: that of weight i.
+void write_codes4(std::byte* out, auto code_of) {
+  std::array<std::uint8_t, 16> codes{};
+  for (std::int32_t i = 0; i < 32; ++i) {
+    std::uint8_t& byte = codes[static_cast<std::size_t>(device::float4_byte(i))];
+    byte = static_cast<std::uint8_t>(byte | code_of(i) << device::float4_shift(i));
+  }
+  std::memcpy(out, codes.data(), codes.size());
+}
+
 // Codes, then their powers of two, filled up with zeros.
 void write_floats4(const std::byte* stored, std::int64_t columns, std::byte* out) {
   constexpr std::int64_t kBlock = dtype_info(DType::mxfp4).block_bytes;
@@ -193,14 +225,38 @@ void write_floats4(const std::byte* stored, std::int64_t columns, std::byte* out
   for (std::int64_t group = 0; group < columns / 32; ++group) {
     const auto* const block = reinterpret_cast<const std::uint8_t*>(stored) + group * kBlock;
     powers[group] = static_cast<std::byte>(block[0]);
-    std::array<std::uint8_t, 16> codes{};
-    for (std::int32_t i = 0; i < 32; ++i) {
-      const int code = block[1 + i % 16] >> (i < 16 ? 0 : 4) & 15;
-      std::uint8_t& byte = codes[static_cast<std::size_t>(device::float4_byte(i))];
-      byte = static_cast<std::uint8_t>(byte | code << device::float4_shift(i));
-    }
-    std::memcpy(out + 16 * group, codes.data(), codes.size());
+    write_codes4(out + 16 * group,
+                 [&](std::int32_t i) { return block[1 + i % 16] >> (i < 16 ? 0 : 4) & 15; });
   }
+}
+
+// Codes, then their scales, filled up with zeros, then what is multiplied by: of DType::nvfp4, whose scales
+// have no sign, or of DType::nvfp4_scaled, all of whose blocks in a row have the same two numbers. A row with
+// a scale that is no number is none.
+void write_floats4_scaled(DType dtype, const std::byte* stored, std::int64_t columns, std::byte* out) {
+  const bool of_file = dtype == DType::nvfp4;
+  const DTypeInfo& info = dtype_info(dtype);
+  const std::int64_t factors_at = device::float4_scaled_factors(static_cast<std::int32_t>(columns));
+  device::Float4Factors factors = {.all = 1, .factor = 1, .divisor = 1, .unused = 0};
+  if (!of_file) std::memcpy(&factors.factor, stored, 2 * sizeof(float));
+  std::byte* const scales = out + columns / 2;
+  std::memset(scales, 0, static_cast<std::size_t>(factors_at - columns / 2));
+  for (std::int64_t group = 0; group < columns / 32; ++group) {
+    const auto* const block = reinterpret_cast<const std::uint8_t*>(stored) + group / 2 * info.block_bytes;
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const std::uint8_t scale = block[(of_file ? 0 : 8) + group % 2 * 2 + half];
+      const bool is_last = (scale & 0x7f) == 0x7f;
+      if (is_last && !of_file) factors.factor = std::numeric_limits<float>::quiet_NaN();
+      scales[2 * group + half] = static_cast<std::byte>(!of_file ? scale : scale == 0x7f ? 0 : scale & 0x7f);
+    }
+    const std::uint8_t* const codes = block + (of_file ? 4 : 12) + group % 2 * 16;
+    write_codes4(out + 16 * group, [&](std::int32_t i) {
+      return of_file ? codes[i / 16 * 8 + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15
+                     : codes[i % 16] >> (i < 16 ? 0 : 4) & 15;
+    });
+  }
+  factors.all = factors.factor / factors.divisor;
+  std::memcpy(out + factors_at, &factors, sizeof factors);
 }
 
 // Whether each `groups` of 32 weights have the same scale: of the whole row, if 0.
@@ -226,10 +282,13 @@ std::optional<Element> quantized_element(std::span<const TensorView> views) {
     });
   };
   if (all([](DType dtype) { return dtype == DType::q4_k; })) return Element::q4_k;
+  if (all([](DType dtype) { return dtype == DType::q5_k; })) return Element::q5_k;
   if (all([](DType dtype) { return dtype == DType::q6_k; })) return Element::q6_k;
   if (all([](DType dtype) { return has_nibbles(dtype); })) return Element::q4;
   if (all([](DType dtype) { return dtype == DType::q8_0; })) return Element::q8;
   if (all([](DType dtype) { return dtype == DType::mxfp4; })) return Element::mxfp4;
+  if (all([](DType dtype) { return dtype == DType::nvfp4 || dtype == DType::nvfp4_scaled; }))
+    return Element::nvfp4;
   if (all([](DType dtype) { return dtype == DType::fp8; })) {
     const auto share = [&](std::int64_t groups) {
       return std::ranges::all_of(views, [&](const TensorView& view) { return share_scales(view, groups); });
@@ -260,11 +319,16 @@ void write_row(Element element, const TensorView& view, std::int64_t row, std::b
     case Element::q4_k:
       return write_each<Quantized4K>(columns / kQuantizedUnit, out,
                                      [&](std::int64_t i) { return unit_of_q4_k(stored, i); });
+    case Element::q5_k:
+      return write_each<Quantized5K>(columns / kQuantizedUnit, out,
+                                     [&](std::int64_t i) { return unit_of_q5_k(stored, i); });
     case Element::fp8:
     case Element::fp8_blocks:
       return write_floats8(stored, columns, element == Element::fp8_blocks, out);
     case Element::mxfp4:
       return write_floats4(stored, columns, out);
+    case Element::nvfp4:
+      return write_floats4_scaled(view.dtype, stored, columns, out);
     default:
       CHECK(element == Element::q6_k);
       return write_each<Quantized6K>(columns / kQuantizedUnit, out,

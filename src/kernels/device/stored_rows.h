@@ -11,10 +11,10 @@
 
 namespace pagoda {
 
-// In which a matrix of all these, one below the other, keeps the numbers of its file: q4_k for Q4_K, q6_k for
-// Q6_K, q8 for Q8_0, q4 for Q4_0, Q4_1 and mixtures of 4-bit types; for 8-bit floats fp8 where every row has
-// one scale, and fp8_blocks where each 128 of its columns have one, for which it reads all scales;
-// mxfp4 for MXFP4. Nothing: it has to be widened.
+// In which a matrix of all these, one below the other, keeps the numbers of its file: q4_k for Q4_K, q5_k for
+// Q5_K, q6_k for Q6_K, q8 for Q8_0, q4 for Q4_0, Q4_1 and mixtures of 4-bit types; for 8-bit floats fp8 where
+// every row has one scale, and fp8_blocks where each 128 of its columns have one, for which it reads all
+// scales; mxfp4 for MXFP4; nvfp4 for NVFP4 of files and of folders. Nothing: it has to be widened.
 std::optional<device::Element> quantized_element(std::span<const TensorView> views);
 
 // Row `row` of `view`, KernelLaunches::row_bytes() of it, to `out`, which is aligned for floats. Quantised

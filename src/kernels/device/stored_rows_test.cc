@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -64,6 +65,25 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
     byte |= static_cast<std::byte>(code << device::float4_shift(at));
     out[static_cast<std::size_t>(columns / 2 + i / 32)] = static_cast<std::byte>(block[0]);
   }
+  for (std::int64_t i = 0; element == Element::nvfp4 && i < columns; ++i) {
+    const bool of_file = view.dtype == DType::nvfp4;
+    const std::uint8_t* const block = file + i / 64 * (of_file ? 36 : 44);
+    const std::int64_t scale = i % 64 / 16, low = i % 32;
+    const int code = of_file ? block[4 + 8 * scale + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15
+                             : block[12 + i % 64 / 32 * 16 + low % 16] >> (low < 16 ? 0 : 4) & 15;
+    const auto at = static_cast<std::int32_t>(low);
+    out[static_cast<std::size_t>(i / 32 * 16 + device::float4_byte(at))] |=
+        static_cast<std::byte>(code << device::float4_shift(at));
+    const std::uint8_t bits = block[(of_file ? 0 : 8) + scale];
+    out[static_cast<std::size_t>(columns / 2 + i / 16)] =
+        static_cast<std::byte>(!of_file       ? bits
+                               : bits == 0x7f ? 0
+                                              : bits & 0x7f);
+    device::Float4Factors factors = {1, 1, 1, 0};
+    if (!of_file) std::memcpy(&factors.factor, block, 8);
+    factors.all = factors.factor / factors.divisor;
+    std::memcpy(out.data() + device::float4_scaled_factors(static_cast<std::int32_t>(columns)), &factors, 16);
+  }
   for (std::int64_t i = 0; is_float8(element) && i < columns; ++i) {
     const std::uint8_t* const group = file + i / 32 * 36;
     const auto place = i / 32 * 32 + device::float8_byte(static_cast<std::int32_t>(i % 32));
@@ -89,6 +109,20 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
         code_at(made.codes, i, block[16 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
       }
       std::memcpy(out.data() + unit * std::ssize(out) / (columns / 128), &made, sizeof made);
+    } else if (element == Element::q5_k) {
+      const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q5_k).block_bytes;
+      device::Quantized5K made = {};
+      made.scale = formats::load_half(block), made.minimum = formats::load_half(block + 2);
+      for (int i = 0; i < 128; ++i) {
+        int scale = 0, minimum = 0;
+        formats::scale_min(static_cast<int>(4 * half) + i / 32, block + 4, scale, minimum);
+        made.scales[i / 32] = static_cast<std::uint8_t>(scale);
+        made.minima[i / 32] = static_cast<std::uint8_t>(minimum);
+        code_at(made.codes, i, block[48 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
+        const int high = block[16 + i % 32] >> (4 * half + i / 32) & 1;
+        made.high[device::code_byte(i % 32)] |= static_cast<std::uint8_t>(high << device::fifth_bit(i));
+      }
+      std::memcpy(out.data() + unit * std::ssize(out) / (columns / 128), &made, sizeof made);
     } else {
       const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q6_k).block_bytes;
       device::Quantized6K made = {};
@@ -108,16 +142,19 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
 TEST(StoredRow, HasTheBytesOfThePlainForm) {
   std::mt19937_64 rng(5);
   for (const auto& [dtype, element] : {std::pair{DType::q4_k, Element::q4_k},
+                                       {DType::q5_k, Element::q5_k},
                                        {DType::q6_k, Element::q6_k},
                                        {DType::fp8, Element::fp8},
                                        {DType::fp8, Element::fp8_blocks},
                                        {DType::mxfp4, Element::mxfp4},
+                                       {DType::nvfp4, Element::nvfp4},
+                                       {DType::nvfp4_scaled, Element::nvfp4},
                                        {DType::f32, Element::bf16},
                                        {DType::f16, Element::bf16},
                                        {DType::bf16, Element::bf16},
-                                       {DType::q5_k, Element::bf16},
+                                       {DType::q3_k, Element::bf16},
                                        {DType::f32, Element::f32},
-                                       {DType::q5_k, Element::f32}}) {
+                                       {DType::q3_k, Element::f32}}) {
     SCOPED_TRACE(dtype_info(dtype).name);
     Stored stored = stored_of(dtype, 3, 40, 2560);
     if (!is_quantized(dtype))  // every bit pattern: NaNs, too
@@ -227,12 +264,15 @@ TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
       return bench.get(args.y, static_cast<std::size_t>(rows * n));
     };
     const std::vector<float> kept = product(*element);
-    if (*element == Element::q8 || *element == Element::q6_k || *element == Element::mxfp4)
+    if (*element == Element::q8 || *element == Element::q6_k || *element == Element::mxfp4 ||
+        GetParam() == DType::nvfp4)
       EXPECT_TRUE(same_bits(kept, product(Element::bf16)));
-    else if (is_float8(*element))
+    else if (is_float8(*element) || *element == Element::nvfp4)
       EXPECT_LE(largest_difference(kept, product(Element::bf16)), 0.01f * largest_difference(kept, {}));
     else
-      EXPECT_TRUE(same_bits(kept, product(Element::q4)));
+      EXPECT_TRUE(*element == Element::q5_k ? largest_difference(kept, product(Element::bf16)) <=
+                                                  0.01f * largest_difference(kept, {})
+                                            : same_bits(kept, product(Element::q4)));
   }
 }
 
@@ -262,8 +302,9 @@ TEST_P(StoredRows, ExpertsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredRows,
-                         testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q6_k,
-                                         DType::fp8, DType::mxfp4),
+                         testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q5_k,
+                                         DType::q6_k, DType::fp8, DType::mxfp4, DType::nvfp4,
+                                         DType::nvfp4_scaled),
                          [](const auto& info) { return std::string(dtype_info(info.param).name); });
 
 TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
@@ -275,8 +316,29 @@ TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
   EXPECT_EQ(of({stored_of(DType::q4_k, 2, 1, 256).view}), Element::q4_k);
   EXPECT_EQ(of({six.view}), Element::q6_k);
   EXPECT_EQ(of({six.view, stored_of(DType::q4_k, 2, 1, 256).view}), std::nullopt);
-  EXPECT_EQ(of({stored_of(DType::q5_k, 1, 2, 256).view}), std::nullopt);
+  EXPECT_EQ(of({stored_of(DType::q5_k, 1, 2, 256).view}), Element::q5_k);
+  EXPECT_EQ(of({stored_of(DType::q3_k, 1, 2, 256).view}), std::nullopt);
+  EXPECT_EQ(of({stored_of(DType::nvfp4, 1, 2, 256).view, stored_of(DType::nvfp4_scaled, 1, 2, 256).view}),
+            Element::nvfp4);
   EXPECT_EQ(of({plain.view}), std::nullopt);
+}
+
+// Scales of a file's blocks have no sign; the largest one is no number there, and the one with a sign is 480.
+// A folder's scale that is none makes a row of none.
+TEST(StoredRowsOf, ScalesOf4BitFloatsAreNumbers) {
+  Stored file = stored_of(DType::nvfp4, 1, 1, 256), folder = stored_of(DType::nvfp4_scaled, 1, 1, 256);
+  file.file[0] = std::byte{0x7f}, file.file[1] = std::byte{0xff}, file.file[2] = std::byte{0x81};
+  const auto scales = [](const TensorView& view) {
+    std::vector<std::byte> row = on_device(Element::nvfp4, view);
+    device::Float4Factors factors;
+    std::memcpy(&factors, row.data() + device::float4_scaled_factors(256), sizeof factors);
+    return std::pair(std::vector(row.begin() + 128, row.begin() + 131), factors);
+  };
+  EXPECT_EQ(scales(file.view).first, (std::vector{std::byte{0}, std::byte{0x7f}, std::byte{1}}));
+  EXPECT_EQ(scales(file.view).second.all, 1);
+  EXPECT_FALSE(std::isnan(scales(folder.view).second.all));
+  folder.file[44 + 9] = std::byte{0xff};
+  EXPECT_TRUE(std::isnan(scales(folder.view).second.all) && std::isnan(scales(folder.view).second.factor));
 }
 
 // One scale for each row, for each 128 of its columns, or for fewer.
