@@ -20,10 +20,10 @@ struct Global {
   bool divides = false;
 };
 
-Result<Global> global_of(const StoredTensors& stored, const std::string& name, std::int64_t matrices,
-                         std::vector<std::string>& parts) {
+Result<Global> global_of(const StoredTensors& stored, const std::string& name, const std::string& scale,
+                         std::int64_t matrices, std::vector<std::string>& parts) {
   Global out{.divides = stored.contains(name + "_global_scale")};
-  parts.push_back(name + (out.divides ? "_global_scale" : "_scale_2"));
+  parts.push_back(out.divides ? name + "_global_scale" : scale + "_2");
   PAGODA_ASSIGN_OR_RETURN(auto values, ScaleValues::find(stored, parts.back()));
   out.values = std::move(values);
   if (out.values.count() != 1 && out.values.count() != matrices)
@@ -146,20 +146,21 @@ Result<QuantizedWeight> float4_weight(const Quantization&, const StoredTensors& 
   std::string name = weight.name;
   if (name.ends_with("_packed")) name.resize(name.size() - std::string_view("_packed").size());
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
-  PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, name + "_scale"));
-  QuantizedWeight out{.shape = weight.shape, .parts = {weight.name, name + "_scale"}};
+  const std::string scale = scale_name(stored, name);
+  PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, scale));
+  QuantizedWeight out{.shape = weight.shape, .parts = {weight.name, scale}};
   out.shape.back() *= 2;
   const std::int64_t columns = out.columns(), matrix_rows = weight.shape[weight.shape.size() - 2];
-  const FileTensor powers = stored.find(name + "_scale")->second;
+  const FileTensor powers = stored.find(scale)->second;
   if (powers.type == "U8" || powers.type == "F8_E8M0") return mxfp4_weight(std::move(out), weight, powers);
   PAGODA_RETURN_IF_ERROR(check_groups(powers, out, 16));
   if (powers.type != "F8_E4M3")
     return bad_tensor(powers.name, "has dtype ", powers.type, ", which no scale of 4-bit floats has");
   const Result<Global> global =
-      global_of(stored, name, matrix_rows > 0 ? out.rows() / matrix_rows : 0, out.parts);
+      global_of(stored, name, scale, matrix_rows > 0 ? out.rows() / matrix_rows : 0, out.parts);
   if (!global) return global.error();
   out.number = QuantizedNumber::nvfp4;
-  const bool as_stored = weight.shape.size() == 2 && columns % 64 == 0;
+  const bool as_stored = columns % 64 == 0;
   if (as_stored) out.dtype = DType::nvfp4_scaled;
   out.decode = [of = Nvfp4{weight, scales, powers.data, *global, matrix_rows, columns}, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) {

@@ -48,6 +48,8 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
     return std::nullopt;
   const std::int64_t down = shape[shape.size() - 2], across = shape.back();
   if (down == rows && across == 1) return ScaleBlocks{1, columns, ScaleShape::channel};
+  if (weight.size() > 2 && down == 1 && across == columns)  // [experts, in, out]
+    return ScaleBlocks{rows, 1, ScaleShape::channel};
   for (const WeightScheme& scheme : how.schemes)
     if (scheme.scales == ScaleShape::block && down == blocks(rows, scheme.block_rows) &&
         across == blocks(columns, scheme.block_columns))
@@ -80,7 +82,7 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
                                       const FileTensor& weight) {
   if (weight.shape.size() < 2) return wrong_shape(weight, "and needs two dimensions or more");
   std::string scale = weight.name + "_scale_inv";
-  if (!stored.contains(scale)) scale = weight.name + "_scale";
+  if (!stored.contains(scale)) scale = scale_name(stored, weight.name);
   PAGODA_ASSIGN_OR_RETURN(const ScaleValues scales, ScaleValues::find(stored, scale));
   const std::optional<ScaleBlocks> block = shared_by(how, weight.shape, scales);
   if (!block)
@@ -92,9 +94,10 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
                       .parts = {weight.name, scale}};
   const std::int64_t columns = out.columns(),
                      rows = block->rows == out.rows() ? out.rows() : weight.shape[weight.shape.size() - 2];
-  // Blocks of the numbers themselves, where a panel's 128 inputs have one scale.
-  const bool as_stored = weight.shape.size() == 2 && columns % 32 == 0 &&
-                         (block->columns >= columns || block->columns % 128 == 0);
+  // Blocks of the numbers themselves, where a panel's 128 inputs have one scale; stacked ones may be
+  // [experts, in, out], and 32 rows have one then, too.
+  const bool as_stored = columns % 32 == 0 && (block->columns >= columns || block->columns % 128 == 0) &&
+                         (weight.shape.size() == 2 || block->rows >= rows || block->rows % 32 == 0);
   if (as_stored) out.dtype = DType::fp8;
   out.decode = [weight, scales = scales, block = *block, columns, rows, as_stored](
                    std::int64_t first, std::int64_t count, std::byte* to) -> Status {

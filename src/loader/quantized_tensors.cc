@@ -63,7 +63,7 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
   if (tensor.type == "F8_E4M3" && !name.ends_with("_scale") && !is_no_zero_point(tensor))
     return {float8_weight, name};
   if (tensor.type == "I8" && name.ends_with(".weight")) return {int8_weight, name};
-  if (tensor.type == "U8" && has("_scale")) return {float4_weight, name};
+  if (tensor.type == "U8" && (has("_scale") || has("_weight_scale"))) return {float4_weight, name};
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "loader/model_source.h"
 #include "loader/quantized_parts.h"
 #include "loader/test_files.h"
+#include "tensor/small_floats.h"
 
 namespace pagoda {
 namespace {
@@ -131,6 +132,48 @@ TEST(QuantizedTensors, OfStackedExpertsHaveScalesOfTheirOwn) {
   std::vector<float> values(18);
   dequantize(weight.dtype, weight.data, 18, values.data());
   EXPECT_EQ(values, (std::vector<float>{1, 1, 2, 1, 1, 2, 3, 3, 8, 5, 5, 6, 5, 5, 6, 7, 7, 16}));
+}
+
+// Two experts of 32 x 64, as their file has them where 32 rows share a scale, else as values.
+TEST(QuantizedTensors, OfStackedExpertsStayWhatTheyAreWhereRowsShareScales) {
+  const std::string tensor = R"({"quant_method":"modelopt","quant_algo":"FP8"})",
+                    block = R"({"quant_method":"fp8","weight_block_size":[32,128]})",
+                    small = R"({"quant_method":"fp8","weight_block_size":[16,128]})",
+                    channel = R"({"quant_method":"modelopt","quant_algo":"FP8_PER_CHANNEL_PER_TOKEN"})";
+  const auto expect = [](const std::string& how, const std::string& scale, const std::string& shape,
+                         std::int64_t count, DType wanted, auto scale_of) {
+    SCOPED_TRACE(shape);
+    std::string codes(2 * 32 * 64, '\0');
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<char>(i % 7 + 8 * (i % 11));
+    std::vector<float> scales;
+    for (std::int64_t i = 0; i < count; ++i) scales.push_back(0.25f * static_cast<float>(1 + i % 9));
+    Parts parts;
+    parts.add("experts.up_proj", "F8_E4M3", "[2,32,64]", codes);
+    parts.floats(scale, shape, scales);
+    const auto source = parts.open(how);
+    ASSERT_TRUE(source) << source.error().message();
+    const TensorView weight = *(*source)->find("experts.up_proj");
+    EXPECT_EQ(weight.dtype, wanted);
+    ASSERT_TRUE((*source)->bring_in(weight).ok());
+    std::vector<float> values(codes.size()), expected(codes.size());
+    dequantize(weight.dtype, weight.data, std::ssize(values), values.data());
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      expected[i] = e4m3_value(static_cast<std::uint8_t>(codes[i])) *
+                    scales[static_cast<std::size_t>(scale_of(static_cast<std::int64_t>(i) / 2048,
+                                                             static_cast<std::int64_t>(i) / 64 % 32,
+                                                             static_cast<std::int64_t>(i) % 64))];
+    EXPECT_EQ(values, expected);
+  };
+  const auto of_expert = [](auto expert, auto, auto) { return expert; };
+  expect(tensor, "experts.up_proj_weight_scale", "[1]", 1, DType::fp8, [](auto, auto, auto) { return 0; });
+  expect(tensor, "experts.up_proj_scale", "[2]", 2, DType::fp8, of_expert);
+  expect(block, "experts.up_proj_scale_inv", "[2,1,1]", 2, DType::fp8, of_expert);
+  expect(small, "experts.up_proj_scale_inv", "[2,2,1]", 4, DType::f32,
+         [](auto expert, auto row, auto) { return 2 * expert + row / 16; });
+  expect(channel, "experts.up_proj_scale", "[2,32,1]", 64, DType::f32,
+         [](auto expert, auto row, auto) { return 32 * expert + row; });
+  expect(channel, "experts.up_proj_scale", "[2,1,64]", 128, DType::f32,
+         [](auto expert, auto, auto column) { return 64 * expert + column; });
 }
 
 TEST(QuantizedTensors, ThatAreDamagedAreRefused) {

@@ -25,6 +25,11 @@ float power_of_two(std::uint8_t bits) {
 
 }  // namespace
 
+std::string scale_name(const StoredTensors& stored, const std::string& name) {
+  const std::string of_stack = name + "_weight_scale";
+  return !stored.contains(name + "_scale") && stored.contains(of_stack) ? of_stack : name + "_scale";
+}
+
 Status wrong_shape(const FileTensor& tensor, std::string_view why) {
   return bad_tensor(tensor.name, "has shape ", shape_text(tensor.shape), ", ", why);
 }

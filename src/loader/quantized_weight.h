@@ -86,6 +86,9 @@ class ScaleValues {
   bool inverse_ = false;
 };
 
+// Beside what is called `name`: NAME_scale, or NAME_weight_scale beside experts that are stacked.
+std::string scale_name(const StoredTensors& stored, const std::string& name);
+
 // corrupt_data: "tensor 'NAME' " and what is wrong with it.
 template <class... Parts>
 Status bad_tensor(std::string_view name, const Parts&... what) {

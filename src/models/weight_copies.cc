@@ -24,6 +24,24 @@ void transpose(const TensorView& stored, Range range, std::vector<std::byte>& co
   }
 }
 
+void transpose_float8(const TensorView& stored, Range range, std::vector<std::byte>& copy,
+                      std::int64_t step) {
+  constexpr std::int64_t kOf = 32, kBlock = dtype_info(DType::fp8).block_bytes, kScale = kBlock - kOf;
+  const std::int64_t in = stored.rows(), row_bytes = dtype_bytes(DType::fp8, stored.columns());
+  copy.resize(static_cast<std::size_t>(dtype_bytes(DType::fp8, in * range.count)));
+  std::byte* to = copy.data();
+  for (std::int64_t o = 0; o < range.count; ++o) {
+    const std::int64_t column = range.first + o * step;
+    const std::byte* block = stored.data + column / kOf * kBlock;
+    for (std::int64_t first = 0; first < in; first += kOf) {
+      std::memcpy(to, block, kScale);
+      for (std::int64_t i = 0; i < kOf; ++i, block += row_bytes)
+        to[kScale + i] = block[kScale + column % kOf];
+      to += kBlock;
+    }
+  }
+}
+
 void copy_rows(const TensorView& matrix, Range range, std::int64_t step, std::vector<std::byte>& copy) {
   const auto bytes = static_cast<std::size_t>(dtype_bytes(matrix.dtype, matrix.columns()));
   copy.resize(static_cast<std::size_t>(range.count) * bytes);
@@ -49,6 +67,25 @@ void copy_values(const TensorView& matrix, Range range, std::vector<std::byte>& 
   for (std::int64_t row = 0; row < matrix.rows(); ++row) {
     dequantize_row(matrix, row, row_values.data());
     std::memcpy(copy.data() + static_cast<std::size_t>(row) * bytes, row_values.data() + range.first, bytes);
+  }
+}
+
+void copy_scaled(const TensorView& matrix, float factor, std::vector<std::byte>& copy) {
+  constexpr DTypeInfo kFrom = dtype_info(DType::nvfp4), kTo = dtype_info(DType::nvfp4_scaled);
+  const std::int64_t blocks = matrix.rows() * matrix.columns() / kFrom.block_elements;
+  const float factors[2] = {factor, 1};
+  copy.resize(static_cast<std::size_t>(blocks * kTo.block_bytes));
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(matrix.data) + block * kFrom.block_bytes;
+    auto* const to = reinterpret_cast<std::uint8_t*>(copy.data()) + block * kTo.block_bytes;
+    std::memcpy(to, factors, sizeof factors);
+    for (int scale = 0; scale < 4; ++scale)  // these have no sign, and the last one is none
+      to[8 + scale] = from[scale] == 0x7f ? 0 : from[scale] & 0x7f;
+    for (int i = 0; i < 32; ++i) {  // i and i + 8 of 16 become i and i + 16 of 32
+      const std::uint8_t* const codes = from + 4 + i / 16 * 16 + i % 8;
+      const int shift = i % 16 < 8 ? 0 : 4, low = codes[0] >> shift & 15, high = codes[8] >> shift & 15;
+      to[12 + i] = static_cast<std::uint8_t>(low | high << 4);
+    }
   }
 }
 

@@ -125,10 +125,15 @@ void WeightLoader::add_picked(Matrices& matrices, const TensorView& stored, cons
     return reader_.fail(unimplemented(concat("tensor '", name, "' is quantised and stored [in, out]")));
   matrices.recipe += concat(" ", name, text(rows), " by ", step, transposed ? " transposed" : "");
   const std::int64_t columns = transposed ? stored.rows() : stored.columns();
-  const DType type = transposed ? transposed_type(stored.dtype) : stored.dtype;
+  const bool float8 =
+      transposed && stored.dtype == DType::fp8 && stored.shape.size() == 2 && columns % 32 == 0;
+  if (float8) matrices.recipe += " as float8";
+  const DType type = transposed && !float8 ? transposed_type(stored.dtype) : stored.dtype;
   add_copy(matrices, stored, {type, {rows.count, columns}, nullptr},
            [=](const TensorView& from, std::vector<std::byte>& to) {
-             transposed ? transpose(from, rows, to, step) : copy_rows(from, rows, step, to);
+             float8       ? transpose_float8(from, rows, to, step)
+             : transposed ? transpose(from, rows, to, step)
+                          : copy_rows(from, rows, step, to);
            });
 }
 
@@ -180,6 +185,16 @@ void WeightLoader::scale_from(Matrices& matrices, std::size_t first_view, float 
   if (!reader_.status().ok() || factor == 1) return;
   matrices.recipe += concat(" from ", first_view, " times ", factor);
   for (std::size_t i = first_view; i < matrices.views.size(); ++i) {
+    if (matrices.views[i].dtype == DType::nvfp4) {
+      matrices.recipe += " as scaled floats";
+      matrices.to_copy.push_back([i, factor](Matrices& to) {
+        TensorView& view = to.views[i];
+        copy_scaled({DType::nvfp4, view.shape, view.data}, factor, to.copies.emplace_back());
+        view.data = to.copies.back().data();
+      });
+      matrices.views[i].dtype = DType::nvfp4_scaled;
+      continue;
+    }
     matrices.to_copy.push_back([i, factor, stored = matrices.views[i].dtype](Matrices& to) {
       TensorView& view = to.views[i];
       const TensorView from = {stored, view.shape, view.data};

@@ -66,7 +66,7 @@ constexpr const char* kTypes = R"(
 Every type is decoded to the bits of llama.cpp's and the gguf package's dequantiser. "Kept in" is the number of bits that
 a weight takes in memory for 8-bit products, scales included (`--dtype auto`), with AVX-512; "panel : file" is its ratio to
 the file's. "AVX2" is what it takes with AVX2, and in portable code, where that is another number.
-`bfloat16` takes 16 bits, `float32` 32. NVFP4 weights with a factor in a separate tensor (`.scale`) are kept in bfloat16.
+`bfloat16` takes 16 bits, `float32` 32. NVFP4 weights with a factor in a separate tensor (`.scale`) are kept in 4.5.
 
 | type | bits a weight in the file | kept in | panel : file | AVX2 |
 |---|---|---|---|---|
