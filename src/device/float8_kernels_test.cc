@@ -96,6 +96,39 @@ TEST(Float8Rows, AreTheNearestNumbers) {
   }
 }
 
+// For experts: the same codes and scales, as numbers of 16 bits, row by row.
+TEST(Float8Rows, AreTheSameInBfloat16) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const std::size_t rows = between(seed, 0, 1, 5), k = 32 * between(seed, 1, 1, 40);
+    const bool blocks = seed % 2 != 0, gated = seed % 4 >= 2;
+    KernelBench bench(seed);
+    QuantizeRowsArgs args = {.x = bench.put(random_floats(seed, rows * k * (gated ? 2 : 1))),
+                             .rows = static_cast<std::int32_t>(rows),
+                             .width = static_cast<std::int32_t>(k),
+                             .blocks = blocks ? 1 : 0};
+    if (gated) args.function = {.is_there = 1, .function = Function::silu, .gated = 1};
+    const Launch launch = gated ? &KernelLaunches::quantize_function : &KernelLaunches::quantize_rows;
+    const Codes codes = quantize(bench, args, launch);
+    const auto bytes = static_cast<std::size_t>(KernelLaunches::float8_wide_bytes(
+        static_cast<std::int64_t>(rows), static_cast<std::int64_t>(k), blocks));
+    args.out = bench.make<std::uint8_t>(bytes, "codes");
+    args.wide = 1;
+    KernelLaunches run = bench.run();
+    ASSERT_TRUE((run.*launch)(args).ok());
+    const std::vector<std::uint8_t> wide = bench.get(args.out, bytes);
+    const std::size_t scales = blocks ? (k + 127) / 128 : 1;
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t i = 0; i < k; ++i) {
+        std::uint16_t code = 0;
+        float scale = 0;
+        std::memcpy(&code, &wide[2 * (row * k + i)], sizeof code);
+        std::memcpy(&scale, &wide[2 * rows * k + 4 * (row * scales + (blocks ? i / 128 : 0))], sizeof scale);
+        ASSERT_EQ(bfloat16_to_float(code), e4m3_value(codes.code(row, i)));
+        ASSERT_EQ(scale, codes.scale(row, i));
+      }
+  }
+}
+
 TEST(Float8Rows, AreThoseOfNormsAndFunctions) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     const std::size_t rows = between(seed, 0, 1, 4), k = 32 * between(seed, 1, 1, 50), stride = k + 32;

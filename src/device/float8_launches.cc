@@ -95,4 +95,8 @@ std::int64_t KernelLaunches::float8_input_bytes(Element weight, std::int64_t row
   return float8_bytes(rows, static_cast<std::int32_t>(k), weight == Element::fp8_blocks);
 }
 
+std::int64_t KernelLaunches::float8_wide_bytes(std::int64_t rows, std::int64_t k, bool blocks) {
+  return device::float8_wide_bytes(rows, static_cast<std::int32_t>(k), blocks);
+}
+
 }  // namespace pagoda::device

@@ -310,6 +310,16 @@ Status KernelLaunches::grouped_tiles(Element weight, const GroupedLinearArgs& ar
              few_shared_bytes(group_bytes(weight), kFewRows.rows, args.k), args);
 }
 
+Status KernelLaunches::grouped_float8(const GroupedLinearArgs& args) {
+  CHECK(supports_product_tiles(Element::fp8_blocks, args.k));
+  if (args.pairs == 0) return ok_status();
+  CHECK(aligned(args.codes, args.weight, args.n % 2 == 0 ? args.y : nullptr));
+  Dim3 grid = blocks_of(kFewRows, args.pairs, args.n);
+  grid.x = u32(most_tiles(args.pairs, args.experts));
+  return put(KernelId::grouped_float8, grid, {u32(product_threads(kFewRows))},
+             few_shared_bytes(kFloat8BlocksGroup, kFewRows.rows, args.k), args);
+}
+
 Status KernelLaunches::combine(const CombineArgs& args, std::int64_t rows) {
   return put(KernelId::combine, {u32(rows)}, {kRowThreads}, 0, args);
 }

@@ -77,8 +77,9 @@ class KernelLaunches {
   Status quantize_rows(const QuantizeRowsArgs& args);
   Status quantize_norm(const QuantizeRowsArgs& args);
   Status quantize_function(const QuantizeRowsArgs& args);
-  // Bytes of x in 8-bit floats.
+  // Bytes of x in 8-bit floats, and of such in bfloat16, in front of whose scales rows * k of 16 bits lie.
   static std::int64_t float8_input_bytes(Element weight, std::int64_t rows, std::int64_t k);
+  static std::int64_t float8_wide_bytes(std::int64_t rows, std::int64_t k, bool blocks);
   // A matrix of linear_few(), for which supports_product_tiles(); `bias` of its n rows, or null.
   struct Matrix {
     Element element = Element::bf16;
@@ -103,6 +104,9 @@ class KernelLaunches {
   Status grouped_linear(Element weight, const GroupedLinearArgs& args);
   // By tiles, where supports_product_tiles(); a pair has the bits of linear_tiles().
   Status grouped_tiles(Element weight, const GroupedLinearArgs& args);
+  // The same of 8-bit floats by fp8_blocks: of args.codes and their scales, which the launches above have
+  // made (QuantizeRowsArgs::wide), with other bits.
+  Status grouped_float8(const GroupedLinearArgs& args);
   Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
   // Attention of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into

@@ -138,6 +138,41 @@ struct FewScales {
   }
 };
 
+// Scales of x: none; or those of this lane's two lines, for each row, or for each kFloat8Scale of it.
+struct NoInputScales {
+  static constexpr bool kThere = false;
+  __device__ __forceinline__ void load(int) {}
+};
+template <int chains>
+struct InputScales {
+  static constexpr bool kThere = true;
+  const float* from[2] = {};
+  float factors[2] = {};
+  int last = 0;  // the place of a row's last one
+  float at[chains][2] = {};
+
+  // Lines that are not there have those of the first.
+  template <class Lines>
+  __device__ __forceinline__ void find(const Lines& lines, int count) {
+    last = lines.row_scales() - 1;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int line = static_cast<int>(threadIdx.x % 32) / 4 + 8 * h;
+      from[h] = lines.scales(line < count ? line : 0);
+      factors[h] = lines.factor_of_scales(line < count ? line : 0);
+    }
+  }
+  // Those of stage `number`. Nothing is read behind a row's end.
+  __device__ __forceinline__ void load(int number) {
+#pragma unroll
+    for (int chain = 0; chain < chains; ++chain) {
+      const int block = number * chains + chain < last ? number * chains + chain : last;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) at[chain][h] = from[h][block] * factors[h];
+    }
+  }
+};
+
 // A warp's ring of stages. It is filled in order, and emptied by who reads at `from`.
 template <class T>
 struct FewRing {
@@ -164,13 +199,14 @@ struct FewRing {
 // The sums of a warp, part after part of x: one is one chain of products. While it goes on, the weights of
 // the next product are widened, which came into registers with the stage before, and the next stage comes
 // into the registers that are free.
-template <class T>
+template <class T, class RowScales = NoInputScales>
 struct FewChain {
   using Sizes = FewSizes<T>;
   static constexpr int kDepth = Sizes::kDepth, kSteps = kDepth / 32, kStages = kFewRows.stages,
                        kChains = Sizes::kChains;
   ProductSums<T, kFewRows> sums[kChains], totals;  // totals: of 8-bit floats alone
   FewScales<kChains> scales;
+  RowScales of_rows;
   StoredStage<T> stored;
   FewInputs<kSteps> left;
   std::uint32_t right[4] = {};
@@ -221,6 +257,7 @@ struct FewChain {
       ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // else it is loaded for nothing
       if (i + 1 < behind) x += 2 * kDepth;
       const unsigned char* const next_stage = ring.stage();
+      of_rows.load(i);
       StoredStage<T> coming;
       coming.begin(next_stage, Sizes::kPitch, shift_of<T>((i + 1 < ring.stages ? i + 1 : i) * kDepth));
       FewScales<kChains> coming_scales = scales;
@@ -242,7 +279,12 @@ struct FewChain {
       }
       if constexpr (kFloats8<T>)
 #pragma unroll
-        for (int chain = 0; chain < kChains; ++chain) end_block(sums[chain], scales.of[chain], totals);
+        for (int chain = 0; chain < kChains; ++chain) {
+          if constexpr (RowScales::kThere)
+            end_block(sums[chain], scales.of[chain], of_rows.at[chain], totals);
+          else
+            end_block(sums[chain], scales.of[chain], totals);
+        }
       stored = coming;
       scales = coming_scales;
       ring.copy(i + kStages);
@@ -259,7 +301,7 @@ struct FewChain {
 // Weights that are multiplied as they lie leave nothing to do between products but to load: a stage
 // goes through the registers of the one before, and the next copies start as soon as it is there.
 template <>
-struct FewChain<Bf16> {
+struct FewChain<Bf16, NoInputScales> {
   using Sizes = FewSizes<Bf16>;
   static constexpr int kSteps = Sizes::kDepth / 32, kStages = kFewRows.stages;
   ProductSums<Bf16, kFewRows> sums;

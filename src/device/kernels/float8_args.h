@@ -26,13 +26,23 @@ PAGODA_HOST_DEVICE constexpr std::int64_t float8_bytes(std::int64_t rows, std::i
   return float8_codes(rows, k) + 4 * rows * (blocks ? float8_width(k) / kFloat8Scale : 1);
 }
 
+// The same for experts, whose products are of bfloat16, which holds codes exactly: rows of such, and behind
+// all of them the scales of a row beside each other.
+PAGODA_HOST_DEVICE constexpr std::int32_t float8_row_scales(std::int32_t k, bool blocks) {
+  return blocks ? (k + kFloat8Scale - 1) / kFloat8Scale : 1;
+}
+PAGODA_HOST_DEVICE constexpr std::int64_t float8_wide_bytes(std::int64_t rows, std::int32_t k, bool blocks) {
+  return rows * (2 * k + 4 * float8_row_scales(k, blocks));
+}
+
 // out = the rows of x, of their norm, or of a function of them.
 struct QuantizeRowsArgs {
   const float* x = nullptr;     // [rows, width]; gated: [rows, 2 * width]
-  std::uint8_t* out = nullptr;  // float8_bytes() at a multiple of 16
+  std::uint8_t* out = nullptr;  // float8_bytes() at a multiple of 16, or float8_wide_bytes()
   std::int32_t rows = 0, width = 0;
   std::int32_t stride = 0;       // from a row of x to the next; 0: it has no more
   std::int32_t blocks = 0;       // a scale for each kFloat8Scale; else for each row
+  std::int32_t wide = 0;         // codes in bfloat16 (float8_wide_bytes()), of whole fours
   float scale = 0;               // not 0: the one of all
   float largest = 0;             // not 0: magnitudes above it count as it where a scale is found
   InputNorm norm = {};           // quantize_norm

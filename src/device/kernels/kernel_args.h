@@ -188,6 +188,10 @@ struct GroupedLinearArgs {
   const TileOfPairs* tiles = nullptr;
   std::int32_t pairs = 0, experts = 0, n = 0, k = 0;
   std::int32_t pairs_of_row = 1;
+  // grouped_float8, which does not read x: codes in bfloat16 and scales of its rows (float8_args.h).
+  const std::uint16_t* codes = nullptr;
+  const float* scales = nullptr;
+  std::int32_t blocks = 0;  // a scale for each kFloat8Scale; else for each row
 };
 
 // y[r] = (accumulate: y[r] +) sum over j of (weights[r, j] *) x[r, j], j ascending

@@ -155,7 +155,9 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   for (int i = 0; i < kFewRows.stages; ++i) ring.copy(i);
   wait_for_earlier();  // until here only weights are read
   // Lines behind the last one are products of the first, which nobody stores.
-  FewChain<T> chain(args, output, first_n, inputs, lane % 16 < count ? lane % 16 : 0, pitch);
+  using RowScales = std::conditional_t<Lines::kScaled, InputScales<Sizes::kChains>, NoInputScales>;
+  FewChain<T, RowScales> chain(args, output, first_n, inputs, lane % 16 < count ? lane % 16 : 0, pitch);
+  if constexpr (Lines::kScaled) chain.of_rows.find(lines, count);
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before

@@ -12,9 +12,9 @@
 // batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
 // device for it.) Beyond the end of k both matrices are zero, which changes no sum. Codes of 8-bit floats are
 // exact in bfloat16: each kFloat8Scale of k has a chain of its own, which is added to the ones before, times
-// its scale; or all of them are multiplied by the row's at the end, as sums of 4-bit floats with scales are. grid: (tiles of rows,
-// tiles of n, filled up to whole clusters): blocks that share weights run side by side. block: warps of the
-// tile, and one more where blocks share; shared: product_shared_bytes().
+// its scale; or all of them are multiplied by the row's at the end, as sums of 4-bit floats with scales are.
+// grid: (tiles of rows, tiles of n, filled up to whole clusters): blocks that share weights run side by side.
+// block: warps of the tile, and one more where blocks share; shared: product_shared_bytes().
 #include <type_traits>
 
 #include "device/kernels/product_sums.cuh"
@@ -25,7 +25,7 @@ namespace pagoda::device::kernels {
 // Which rows of x and y the lines of a block's tile are: the next ones of a batch.
 template <ProductTile tile>
 struct BatchLines {
-  static constexpr bool kWeighed = false;
+  static constexpr bool kWeighed = false, kScaled = false;
   const LinearArgs& args;
   int first;
   __device__ __forceinline__ explicit BatchLines(const LinearArgs& args)

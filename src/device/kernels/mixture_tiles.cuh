@@ -1,13 +1,14 @@
 #pragma once
 // Products of the pairs of one expert (mixture.cuh) by tiles (linear_few.cuh), kFewRows of pairs a tile: a
 // pair's bits are those of its row of x, times its factor, by the expert's matrix alone.
+#include "device/kernels/float8_args.h"
 #include "device/kernels/linear_few.cuh"
 #include "device/kernels/mixture.cuh"
 
 namespace pagoda::device::kernels {
 
 struct PairLines {
-  static constexpr bool kWeighed = true;
+  static constexpr bool kWeighed = true, kScaled = false;
   const GroupedLinearArgs& args;
   TileOfPairs pairs;
   __device__ __forceinline__ int count() const { return pairs.behind - pairs.first; }
@@ -24,8 +25,31 @@ struct PairLines {
   }
 };
 
+// Rows of 8-bit floats, whose factors multiply their scales.
+struct CodeLines {
+  static constexpr bool kWeighed = false, kScaled = true;
+  PairLines lines;
+  __device__ __forceinline__ std::int64_t row(int line) const {
+    return lines.pair(line) / lines.args.pairs_of_row;
+  }
+  __device__ __forceinline__ int count() const { return lines.count(); }
+  __device__ __forceinline__ const float* x(int) const { return lines.args.scales; }  // nobody reads it
+  __device__ __forceinline__ float* y(int line) const { return lines.y(line); }
+  __device__ __forceinline__ const std::uint16_t* rounded(int line) const {
+    return lines.args.codes + row(line) * lines.args.k;
+  }
+  __device__ __forceinline__ float factor(int) const { return 1; }
+  __device__ __forceinline__ int row_scales() const {
+    return float8_row_scales(lines.args.k, lines.args.blocks != 0);
+  }
+  __device__ __forceinline__ const float* scales(int line) const {
+    return lines.args.scales + row(line) * row_scales();
+  }
+  __device__ __forceinline__ float factor_of_scales(int line) const { return lines.factor(line); }
+};
+
 // grid: (most_tiles(), tiles of n); block and shared as linear_few.
-template <class T>
+template <class T, bool codes = false>
 __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   begin_kernel();
   static_assert(kFewRows.rows == kPairsOfTile);
@@ -37,8 +61,13 @@ __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   of_expert.bias = args.bias != nullptr ? args.bias + row : nullptr;
   of_expert.n = of_expert.stride = args.n;
   of_expert.k = args.k;
-  linear_few<T>(of_expert, InputNorm(), OutputFunction(), PairLines{args, pairs},
-                static_cast<int>(blockIdx.y));
+  of_expert.rounded = const_cast<std::uint16_t*>(args.codes);
+  const PairLines lines = {args, pairs};
+  const int tile = static_cast<int>(blockIdx.y);
+  if constexpr (codes)
+    linear_few<T>(of_expert, InputNorm(), OutputFunction(), CodeLines{lines}, tile);
+  else
+    linear_few<T>(of_expert, InputNorm(), OutputFunction(), lines, tile);
 }
 
 #define PAGODA_GROUPED_KERNEL(name, T)                                                             \
@@ -56,5 +85,11 @@ PAGODA_GROUPED_KERNEL(fp8_blocks, Float8Blocks)
 PAGODA_GROUPED_KERNEL(mxfp4, Float4)
 PAGODA_GROUPED_KERNEL(nvfp4, Float4Scaled)
 #undef PAGODA_GROUPED_KERNEL
+
+// Products of codes are exact in f32, as those of bfloat16 are; a chain of kFloat8Scale is added to those
+// before, times the scale of the weights times that of the row.
+__global__ void __launch_bounds__(kFewThreads, 2) grouped_float8(GroupedLinearArgs args) {
+  grouped_tiles<Float8Blocks, true>(args);
+}
 
 }  // namespace pagoda::device::kernels

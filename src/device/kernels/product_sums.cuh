@@ -44,6 +44,18 @@ __device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
     sum = 0;
   });
 }
+// The same where a lane's two rows of x have scales, too.
+template <class T, ProductTile tile>
+__device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
+                                          const ColumnScales<ProductSizes<T, tile>::kN>& scales,
+                                          const float (&of_rows)[2], ProductSums<T, tile>& totals) {
+  static_assert(kScalesOfBlocks<T> && ProductSizes<T, tile>::kM == 1);
+  for_sums(sums, [&](int m, int n, int i) {
+    float &sum = sums.at[m][n][i], &total = totals.at[m][n][i];
+    total = fmaf(sum, scales.at[n][i % 2] * of_rows[i / 2], total);
+    sum = 0;
+  });
+}
 template <class T, ProductTile tile>
 __device__ __forceinline__ void scale_rows(const ColumnScales<ProductSizes<T, tile>::kN>& scales,
                                            ProductSums<T, tile>& totals) {
@@ -60,9 +72,9 @@ __device__ __forceinline__ void load_row_scales(const LinearArgs& args, int firs
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = first + 8 * n + i;
-      scales.at[n][i] =
-          row < args.n ? row_scale(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k)
-                       : 0.0f;
+      scales.at[n][i] = row < args.n
+                            ? row_scale(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k)
+                            : 0.0f;
     }
 }
 template <int count>

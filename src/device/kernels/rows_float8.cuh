@@ -44,19 +44,42 @@ __device__ __forceinline__ void store_float8(const QuantizeRowsArgs& args, int r
   *reinterpret_cast<std::uint32_t*>(args.out + float8_place(args.rows, row, i, byte)) = word;
 }
 
+// The same in bfloat16.
+__device__ __forceinline__ void store_wide(const QuantizeRowsArgs& args, int row, int i, float scale,
+                                           const FourFloats& four) {
+  if (i >= args.width) return;
+  float codes[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) codes[k] = float8_value(to_e4m3(four.at[k] / scale));
+  store_whole(args.out + 2 * (static_cast<std::int64_t>(row) * args.width + i),
+              TwoWords{pack(codes[0], codes[1]), pack(codes[2], codes[3])});
+}
+
 // `value(i)`: the row's four elements from i on, a multiple of four, zero behind its end, which is one, too.
 template <class Value>
 __device__ __forceinline__ void quantize_row(const QuantizeRowsArgs& args, float* of_warps,
                                              const Value& value) {
   const int row = static_cast<int>(blockIdx.x), first = 4 * static_cast<int>(threadIdx.x),
             step = 4 * static_cast<int>(blockDim.x), end = float8_width(args.width);
-  auto* const scales = reinterpret_cast<float*>(args.out + float8_codes(args.rows, args.width));
-  if (args.blocks != 0) {
+  const bool wide = args.wide != 0, blocks = args.blocks != 0;
+  // The first one of this row; and how far the next one is.
+  float* scales =
+      reinterpret_cast<float*>(args.out + (wide ? 2 * static_cast<std::int64_t>(args.rows) * args.width
+                                                : float8_codes(args.rows, args.width)));
+  scales += wide ? row * float8_row_scales(args.width, blocks) : row;
+  const int next_scale = wide ? 1 : args.rows;
+  const auto put = [&](int i, float scale, const FourFloats& four) {
+    if (wide)
+      store_wide(args, row, i, scale, four);
+    else
+      store_float8(args, row, i, scale, four);
+  };
+  if (blocks) {
     for (int i = first; i < end; i += step) {
       const FourFloats four = value(i);
       const float scale = float8_scale(args, warp_max(largest_of(four, 0)));
-      if (threadIdx.x % 32 == 0) scales[i / kFloat8Scale * args.rows + row] = scale;
-      store_float8(args, row, i, scale, four);
+      if (threadIdx.x % 32 == 0 && (!wide || i < args.width)) scales[i / kFloat8Scale * next_scale] = scale;
+      put(i, scale, four);
     }
     return;
   }
@@ -71,9 +94,9 @@ __device__ __forceinline__ void quantize_row(const QuantizeRowsArgs& args, float
       largest = of_warps[warp] > largest ? of_warps[warp] : largest;
   }
   const float scale = float8_scale(args, largest);
-  if (threadIdx.x == 0) scales[row] = scale;
+  if (threadIdx.x == 0) *scales = scale;
 #pragma unroll 2
-  for (int i = first; i < end; i += step) store_float8(args, row, i, scale, value(i));
+  for (int i = first; i < end; i += step) put(i, scale, value(i));
 }
 
 __global__ void quantize_rows(QuantizeRowsArgs args) {

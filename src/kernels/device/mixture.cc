@@ -1,4 +1,5 @@
 // A mixture's step: the choice, pairs of a row and an expert grouped by expert, their products, and the sums.
+#include <algorithm>
 #include <utility>
 
 #include "kernels/device/ops.h"
@@ -34,14 +35,23 @@ struct MixtureWidths {
       sums = lines(args.second.front().n());
       all_sums = lines(args.hidden_ends.back());
     }
+    if (!first.arithmetic.is_own()) {
+      const auto of = [](std::int64_t rows, std::int64_t k) {
+        return (device::KernelLaunches::float8_wide_bytes(rows, k, true) + 3) / 4;
+      };
+      codes = lines(std::max(of(1, first.k), of(choices, args.second.front().k())));
+    }
     tiles = lines(choices * std::int64_t{sizeof(device::TileOfPairs) / sizeof(float)});
     pairs = lines(choices);
   }
   static std::int64_t lines(std::int64_t floats) { return (floats + 15) / 16 * 16; }
-  std::int64_t sum() const { return outs + entered + inner + whole + sums + all_sums + tiles + 3 * pairs; }
+  std::int64_t sum() const {
+    return outs + entered + inner + whole + sums + all_sums + codes + tiles + 3 * pairs;
+  }
 
   std::int64_t outs, entered, inner, tiles, pairs;
   std::int64_t whole = 0, sums = 0, all_sums = 0;  // on ranks
+  std::int64_t codes = 0;                          // inputs in 8-bit floats, where the scheme has such
 };
 
 struct MixtureRoom {
@@ -54,12 +64,14 @@ struct MixtureRoom {
     whole = take(widths.whole);
     sums = take(widths.sums);
     all_sums = take(widths.all_sums);
+    codes = reinterpret_cast<std::uint8_t*>(take(widths.codes));
     tiles = reinterpret_cast<device::TileOfPairs*>(take(widths.tiles));
     weights = take(widths.pairs);
     chosen = reinterpret_cast<std::int32_t*>(take(widths.pairs));
     slots = reinterpret_cast<std::int32_t*>(take(widths.pairs));
   }
   float *outs, *entered, *inner, *weights;
+  std::uint8_t* codes;
   float *whole, *sums, *all_sums;  // all ranks' features; own columns of the rows' sums, and all of them
   std::int32_t *chosen, *slots;    // [row, choice]; pairs by expert
   device::TileOfPairs* tiles;
@@ -110,6 +122,34 @@ void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::i
                                          .count = pairs}));
 }
 
+// Whether inputs become 8-bit floats, as the folder's scheme says: a scale that is fixed would be another one
+// for each expert; and where factors multiply inputs, they do so with scales, which has no use for a bound.
+bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& experts, bool weighed) {
+  const LinearArithmetic& inputs = experts.arithmetic;
+  return ops.options().products == MatrixProducts::w8a8 && ops.options().rounds() &&
+         inputs.number == InputNumber::e4m3 && !(weighed && inputs.largest > 0) &&
+         (inputs.scales == InputScale::row ||
+          (inputs.scales == InputScale::group && inputs.group == device::kFloat8Scale)) &&
+         experts.device.front().element == device::Element::fp8_blocks &&
+         device::KernelLaunches::supports_product_tiles(device::Element::fp8_blocks, i32(experts.k));
+}
+
+// Makes such inputs of `rows` in `codes`, of a function of x where it has one, and lets `args` read them.
+void quantize(DeviceOps& ops, const PackedLinear::Storage& experts, device::QuantizeRowsArgs rows,
+              device::GroupedLinearArgs& args) {
+  const LinearArithmetic& inputs = experts.arithmetic;
+  rows.width = i32(experts.k);
+  rows.blocks = inputs.scales == InputScale::group ? 1 : 0;
+  rows.wide = 1;
+  rows.largest = inputs.largest;
+  ops.keep(rows.function.is_there != 0 ? ops.launches().quantize_function(rows)
+                                       : ops.launches().quantize_rows(rows));
+  args.x = nullptr;
+  args.codes = reinterpret_cast<const std::uint16_t*>(rows.out);
+  args.scales = reinterpret_cast<const float*>(args.codes + std::int64_t{rows.rows} * rows.width);
+  args.blocks = rows.blocks;
+}
+
 // The products of pairs by their experts, whose matrices are one behind the other (continue_series()).
 void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::GroupedLinearArgs args) {
   const PackedLinear::Storage& first = experts.front().storage();
@@ -122,6 +162,7 @@ void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::Gro
   args.experts = i32(std::ssize(experts));
   args.n = part.n;
   args.k = i32(first.k);
+  if (args.codes != nullptr) return ops.keep(ops.launches().grouped_float8(args));
   const bool tiles =
       ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
   ops.keep(tiles ? ops.launches().grouped_tiles(part.element, args)
@@ -144,29 +185,42 @@ Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, co
   const float* const x = input_rows(ops, input, num_rows, first.k);
   if (x == nullptr) return ok_status();  // ops has the error
   route(ops, args, logits, num_rows, parts);
-  multiply(ops, args.first,
-           {.x = x,
-            .factors = args.weigh_input ? parts.weights : nullptr,
-            .y = parts.entered,
-            .slots = parts.slots,
-            .tiles = parts.tiles,
-            .pairs = i32(pairs),
-            .pairs_of_row = args.routing.per_token});
-  ops.keep(ops.launches().activate({.in = parts.entered,
-                                    .out = parts.inner,
-                                    .width = i32(first.n),
-                                    .function = function_of(args.activation),
-                                    .gated = first.form == LinearForm::gated ? 1 : 0},
-                                   pairs));
+  device::GroupedLinearArgs enter = {.x = x,
+                                     .factors = args.weigh_input ? parts.weights : nullptr,
+                                     .y = parts.entered,
+                                     .slots = parts.slots,
+                                     .tiles = parts.tiles,
+                                     .pairs = i32(pairs),
+                                     .pairs_of_row = args.routing.per_token};
+  if (takes_float8(ops, first, args.weigh_input))
+    quantize(ops, first, {.x = x, .out = parts.codes, .rows = i32(num_rows)}, enter);
+  multiply(ops, args.first, enter);
+  device::GroupedLinearArgs leave = {.x = ranks ? parts.whole : parts.inner,
+                                     .y = parts.outs,
+                                     .slots = parts.slots,
+                                     .tiles = parts.tiles,
+                                     .pairs = i32(pairs)};
+  const device::OutputFunction function = {.is_there = 1,
+                                           .function = function_of(args.activation),
+                                           .gated = first.form == LinearForm::gated ? 1 : 0};
+  const bool float8 = takes_float8(ops, args.second.front().storage(), false);
+  if (float8 && !ranks)
+    quantize(ops, args.second.front().storage(),
+             {.x = parts.entered, .out = parts.codes, .rows = i32(pairs), .function = function}, leave);
+  else
+    ops.keep(ops.launches().activate({.in = parts.entered,
+                                      .out = parts.inner,
+                                      .width = i32(first.n),
+                                      .function = function.function,
+                                      .gated = function.gated},
+                                     pairs));
   if (ranks)
     gather_columns(ops, args.feature_ends, pairs, Buffer::of(parts.inner, first.n),
                    Buffer::of(parts.whole, args.feature_ends.back()));
-  multiply(ops, args.second,
-           {.x = ranks ? parts.whole : parts.inner,
-            .y = parts.outs,
-            .slots = parts.slots,
-            .tiles = parts.tiles,
-            .pairs = i32(pairs)});
+  if (float8 && ranks)
+    quantize(ops, args.second.front().storage(), {.x = parts.whole, .out = parts.codes, .rows = i32(pairs)},
+             leave);
+  multiply(ops, args.second, leave);
   if (args.before_sum) PAGODA_RETURN_IF_ERROR(args.before_sum());
   ops.keep(ops.launches().combine({.x = parts.outs,
                                    .weights = args.weigh_input ? nullptr : parts.weights,

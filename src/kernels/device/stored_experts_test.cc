@@ -59,25 +59,33 @@ struct Experts {
 
 // The mixture of rows [first, first + count), by experts as they are stored or widened. `kept`: what has
 // become of them.
-std::vector<float> mix_on_device(const Experts& experts, bool widened, std::int64_t first, std::int64_t count,
-                                 Element* kept = nullptr) {
+struct How {
+  bool widened = false, weigh_input = false;
+  LinearArithmetic inputs = {};  // not own: by products that do what it says
+};
+std::vector<float> mix_on_device(const Experts& experts, const How& how, std::int64_t first,
+                                 std::int64_t count, Element* kept = nullptr) {
   device::KernelBench bench(static_cast<std::uint64_t>(first + count));
   device::StepArena arena(bench.device(), bench.stream());
-  DeviceOps ops(bench.device(), bench.stream(), arena, {.weights = Element::bf16});
+  const auto products = how.inputs.is_own() ? MatrixProducts::automatic : MatrixProducts::w8a8;
+  DeviceOps ops(bench.device(), bench.stream(), arena, {.weights = Element::bf16, .products = products});
   const KernelContext context = {.backend = Backend::device, .device = &ops};
-  const auto of = [&](const Stored& one) { return widened ? one.wide : one.view; };
+  const auto of = [&](const Stored& one) { return how.widened ? one.wide : one.view; };
   std::vector<PackedLinear> in, out;
   for (std::size_t i = 0; i < kExperts; ++i) {
     ops.continue_series(0, kExperts);
     in.push_back(*PackedLinear::pack(context, LinearType::bfloat16,
                                      std::vector{of(experts.gate[i]), of(experts.up[i])}, {},
-                                     LinearForm::gated));
+                                     LinearForm::gated, how.inputs));
     ops.continue_series(1, kExperts);
-    out.push_back(*PackedLinear::pack(context, LinearType::bfloat16, std::vector{of(experts.down[i])}));
+    out.push_back(*PackedLinear::pack(context, LinearType::bfloat16, std::vector{of(experts.down[i])}, {},
+                                      LinearForm::stacked, how.inputs));
   }
   if (kept != nullptr) *kept = in.back().storage().device.front().element;
-  const MixtureArgs args = {
-      .routing = {.num_experts = kExperts, .per_token = kChosen}, .first = in, .second = out};
+  const MixtureArgs args = {.routing = {.num_experts = kExperts, .per_token = kChosen},
+                            .weigh_input = how.weigh_input,
+                            .first = in,
+                            .second = out};
   const auto rows = [&](std::uint64_t seed, std::int64_t width) {
     const std::vector<float> all = random_floats(seed, static_cast<std::size_t>(kRows * width));
     const auto begin = all.begin() + first * width;
@@ -85,24 +93,28 @@ std::vector<float> mix_on_device(const Experts& experts, bool widened, std::int6
   };
   const Buffer x = rows(1, kWidth);
   const Buffer y = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * kWidth)), kWidth);
-  const Buffer room = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_room(args))), 0);
+  const Buffer room =
+      Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_room(args))), 0);
   EXPECT_TRUE(mixture(context, args, rows(2, kExperts), LinearInput::rows(x), count, room, false, y).ok());
   const Status status = ops.take_status();
   EXPECT_TRUE(status.ok()) << status.message();
   return bench.get(reinterpret_cast<const float*>(y.data), static_cast<std::size_t>(count * kWidth));
 }
 
-std::vector<float> mix_by_reference(const Experts& experts) {
+std::vector<float> mix_by_reference(const Experts& experts, const How& how = {}) {
   const KernelContext context = {.backend = Backend::reference};
   std::vector<PackedLinear> in, out;
   for (std::size_t i = 0; i < kExperts; ++i) {
     in.push_back(*PackedLinear::pack(context, LinearType::float32,
                                      std::vector{experts.gate[i].wide, experts.up[i].wide}, {},
-                                     LinearForm::gated));
-    out.push_back(*PackedLinear::pack(context, LinearType::float32, std::vector{experts.down[i].wide}));
+                                     LinearForm::gated, how.inputs));
+    out.push_back(*PackedLinear::pack(context, LinearType::float32, std::vector{experts.down[i].wide}, {},
+                                      LinearForm::stacked, how.inputs));
   }
-  const MixtureArgs args = {
-      .routing = {.num_experts = kExperts, .per_token = kChosen}, .first = in, .second = out};
+  const MixtureArgs args = {.routing = {.num_experts = kExperts, .per_token = kChosen},
+                            .weigh_input = how.weigh_input,
+                            .first = in,
+                            .second = out};
   const std::vector<float> logits = random_floats(2, kRows * kExperts), x = random_floats(1, kRows * kWidth);
   std::vector<float> room(static_cast<std::size_t>(kRows * mixture_room(args))), y(kRows * kWidth);
   EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), kExperts),
@@ -112,30 +124,34 @@ std::vector<float> mix_by_reference(const Experts& experts) {
   return y;
 }
 
-class StoredExperts : public testing::TestWithParam<Case> {};
-
-TEST_P(StoredExperts, AreThoseOfWidenedWeights) {
-  const Experts experts(GetParam());
-  Element kept = Element::f32;
-  const std::vector<float> made = mix_on_device(experts, false, 0, kRows, &kept);
-  EXPECT_EQ(kept, GetParam().kept);
-  if (kept == Element::mxfp4 || GetParam().dtype == DType::nvfp4)
-    EXPECT_TRUE(same_bits(made, mix_on_device(experts, true, 0, kRows)));
-  const std::vector<float> wanted = mix_by_reference(experts);
+// How far these are from what they should be, by its size.
+double distance(const std::vector<float>& made, const std::vector<float>& wanted) {
   double size = 0, off = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     size += wanted[i] * wanted[i];
     off += (made[i] - wanted[i]) * (made[i] - wanted[i]);
   }
-  EXPECT_LT(std::sqrt(off / size), 0.01);  // inputs are rounded twice to 8 bits of fraction
+  return std::sqrt(off / size);
+}
+
+class StoredExperts : public testing::TestWithParam<Case> {};
+
+TEST_P(StoredExperts, AreThoseOfWidenedWeights) {
+  const Experts experts(GetParam());
+  Element kept = Element::f32;
+  const std::vector<float> made = mix_on_device(experts, {}, 0, kRows, &kept);
+  EXPECT_EQ(kept, GetParam().kept);
+  if (kept == Element::mxfp4 || GetParam().dtype == DType::nvfp4)
+    EXPECT_TRUE(same_bits(made, mix_on_device(experts, {.widened = true}, 0, kRows)));
+  EXPECT_LT(distance(made, mix_by_reference(experts)), 0.01);  // inputs have 8 bits of fraction
 }
 
 TEST_P(StoredExperts, BitsDependOnTheRowAlone) {
   const Experts experts(GetParam());
-  const std::vector<float> all = mix_on_device(experts, false, 0, kRows);
+  const std::vector<float> all = mix_on_device(experts, {}, 0, kRows);
   for (const std::int64_t row : {std::int64_t{0}, std::int64_t{7}, kRows - 1}) {
     const auto begin = all.begin() + row * kWidth;
-    EXPECT_TRUE(same_bits(mix_on_device(experts, false, row, 1), {begin, begin + kWidth})) << row;
+    EXPECT_TRUE(same_bits(mix_on_device(experts, {}, row, 1), {begin, begin + kWidth})) << row;
   }
 }
 
@@ -148,6 +164,40 @@ INSTANTIATE_TEST_SUITE_P(Types, StoredExperts,
                            const std::string name(dtype_info(info.param.dtype).name);
                            return name + (info.param.shared == 128 ? "_BLOCKS" : "");
                          });
+
+// Inputs in 8-bit floats, with scales of rows, of rows with a bound, and of each 128: what the scheme says,
+// and nearer to it than with inputs of 16 bits. A row has the same bits alone.
+TEST(ExpertsInputs, AreOf8BitsAsTheSchemeSays) {
+  const LinearArithmetic of_rows = {.number = InputNumber::e4m3},
+                         bounded = {.number = InputNumber::e4m3, .largest = 0.5f},
+                         of_groups = {.number = InputNumber::e4m3, .scales = InputScale::group, .group = 128};
+  for (const LinearArithmetic& inputs : {of_rows, bounded, of_groups})
+    for (const bool weigh_input : {false, true}) {
+      if (weigh_input && inputs.largest > 0) continue;
+      SCOPED_TRACE(linear_arithmetic_text(inputs));
+      const Experts experts(Case{DType::fp8, inputs.group == 128 ? 128 : 1 << 20, Element::fp8_blocks});
+      const How how = {.weigh_input = weigh_input, .inputs = inputs};
+      const std::vector<float> made = mix_on_device(experts, how, 0, kRows),
+                               kept = mix_on_device(experts, {.weigh_input = weigh_input}, 0, kRows),
+                               wanted = mix_by_reference(experts, how);
+      EXPECT_LT(distance(made, wanted), 0.01);
+      EXPECT_LT(2 * distance(made, wanted), distance(kept, wanted));
+      for (const std::int64_t row : {std::int64_t{0}, kRows - 1}) {
+        const auto begin = made.begin() + row * kWidth;
+        EXPECT_TRUE(same_bits(mix_on_device(experts, how, row, 1), {begin, begin + kWidth})) << row;
+      }
+    }
+}
+
+// Fixed scales, and groups of other sizes, are no inputs of these products.
+TEST(ExpertsInputs, OfOtherSchemesKeep16Bits) {
+  const Experts experts(Case{DType::fp8, 128, Element::fp8_blocks});
+  const LinearArithmetic fixed = {.number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 0.01f},
+                         small = {.number = InputNumber::e4m3, .scales = InputScale::group, .group = 64};
+  const std::vector<float> kept = mix_on_device(experts, {}, 0, kRows);
+  for (const LinearArithmetic& inputs : {fixed, small})
+    EXPECT_TRUE(same_bits(mix_on_device(experts, {.inputs = inputs}, 0, kRows), kept));
+}
 
 }  // namespace
 }  // namespace pagoda
