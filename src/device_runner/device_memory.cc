@@ -23,7 +23,7 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
   PAGODA_RETURN_IF_ERROR(placed);
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
-  PAGODA_RETURN_IF_ERROR(reserve_rooms());
+  PAGODA_RETURN_IF_ERROR(reserve_scratch());
   if (windows_) ops_->join_ranks(windows_->ranks());
   return device_->synchronize(stream_);
 }
@@ -95,8 +95,8 @@ void DeviceModelRunner::plan_kv(const KvLayout& layout) {
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
 }
 
-// Rooms between kernels, as large as any step may want them.
-Status DeviceModelRunner::reserve_rooms() {
+// Scratch as large as any step may want it.
+Status DeviceModelRunner::reserve_scratch() {
   const std::int64_t splits = (max_context() + device::kSplitTokens - 1) / device::kSplitTokens;
   DeviceOps::Widths widths = {.rows = config().hidden_size};
   std::int64_t partial = 0;

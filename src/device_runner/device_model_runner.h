@@ -85,7 +85,7 @@ class DeviceModelRunner final : public RankRunner {
   std::int32_t max_in_flight() const override { return runs_ahead_ ? 2 : 1; }
   // Takes two batches at once from now on. False: it does not, as one of several ranks, or for vectors.
   bool run_ahead();
-  // Weights, activations and rooms are freed, and the pages of a paged cache where nothing of it is kept;
+  // Weights, activations and scratch are freed, and the pages of a paged cache where nothing of it is kept;
   // those of a virtual one stay.
   Status release_memory(KvContent content) override;
   Status load_weights() override;
@@ -112,7 +112,7 @@ class DeviceModelRunner final : public RankRunner {
   Status load_model(const ModelSource& source);
   Status create_cache();
   void plan_kv(const KvLayout& layout);
-  Status reserve_rooms();
+  Status reserve_scratch();
   // A batch that it has been given.
   struct Step {
     StepResult result;

@@ -237,7 +237,7 @@ TEST_F(FewLaunches, WhatCannotBeCapturedIsEager) {
       if (brings)
         ops_.there(std::vector<std::int32_t>{1, 2});
       else
-        ops_.room(DeviceOps::Room::rows, 64);
+        ops_.scratch(DeviceOps::Scratch::rows, 64);
       return add(x_[0]);
     };
     for (int i = 1; i <= 2; ++i) {

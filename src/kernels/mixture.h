@@ -49,13 +49,13 @@ struct MixtureArgs {
   std::function<Status()> before_sum = {};
 };
 
-// Floats of a row in the room that the op needs.
-std::int64_t mixture_room(const MixtureArgs& args);
+// Floats of a row in the scratch that the op needs.
+std::int64_t mixture_scratch(const MixtureArgs& args);
 
 // y = (accumulate: y +) the weighted sum of what the chosen experts make of `input`. logits: [num_rows,
 // experts], contiguous. y may be what the input reads. Not ok: another rank is lost.
 Status mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
-               const LinearInput& input, std::int64_t num_rows, const Buffer& room, bool accumulate,
+               const LinearInput& input, std::int64_t num_rows, const Buffer& scratch, bool accumulate,
                const Buffer& y);
 
 // Chooses the experts with the largest score + correction, of equal ones the lower id (NaN is below all). The

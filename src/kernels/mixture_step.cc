@@ -70,13 +70,13 @@ RowGroups Choices::own_groups(const MixtureArgs& args) {
 
 }  // namespace
 
-std::int64_t mixture_room(const MixtureArgs& args) {
-  if (args.first.front().storage().backend == Backend::device) return device_ops::mixture_room(args);
+std::int64_t mixture_scratch(const MixtureArgs& args) {
+  if (args.first.front().storage().backend == Backend::device) return device_ops::mixture_scratch(args);
   return (args.routing.per_token + 1) * args.second.front().n();
 }
 
 Status mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
-               const LinearInput& input, std::int64_t num_rows, const Buffer& room, bool accumulate,
+               const LinearInput& input, std::int64_t num_rows, const Buffer& scratch, bool accumulate,
                const Buffer& y) {
   const std::int64_t hidden = args.second.front().n(), per_token = args.routing.per_token;
   CHECK(logits.stride == args.routing.num_experts);
@@ -89,9 +89,9 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
     return ok_status();
   };
   if (on_device(context))
-    return device_ops::mixture(*context.device, args, logits, input, num_rows, room, accumulate, y);
+    return device_ops::mixture(*context.device, args, logits, input, num_rows, scratch, accumulate, y);
   if (context.backend == Backend::reference && args.exchange == nullptr) {
-    const Buffer sum = room.with_stride(hidden);
+    const Buffer sum = scratch.with_stride(hidden);
     reference::mixture(context, args, logits, input, num_rows, sum);
     PAGODA_RETURN_IF_ERROR(before_sum());
     return take(sum);
@@ -99,7 +99,7 @@ Status mixture(const KernelContext& context, const MixtureArgs& args, const Buff
   static thread_local Choices choices;
   choices.route(context, args, floats(logits), num_rows);
   choices.group(args);
-  const Buffer outs = room.with_stride(hidden);
+  const Buffer outs = scratch.with_stride(hidden);
   grouped_pair(context, args.first, args.activation, args.second, input, num_rows, choices.own_groups(args),
                floats(outs, choices.start(args.first_expert)));
   const float* const weights = args.weigh_input ? nullptr : choices.weights.data();

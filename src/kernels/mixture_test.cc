@@ -351,11 +351,11 @@ std::vector<float> mixed(const KernelContext& context, const Mixture& experts, c
   const std::vector<float> logits =
       random_floats(31, static_cast<std::size_t>(90 * how.routing.num_experts), 2);
   std::vector<float> y = random_floats(32, static_cast<std::size_t>(90 * experts.hidden)),
-                     room(static_cast<std::size_t>(rows * mixture_room(args)));
+                     scratch(static_cast<std::size_t>(rows * mixture_scratch(args)));
   const Buffer of_y = Buffer::of(y.data(), experts.hidden).at(first);
   // The input is what y is, as the residual stream of a layer.
   EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), how.routing.num_experts).at(first),
-                      LinearInput::rows(of_y), rows, Buffer::of(room.data(), 0), accumulate, of_y)
+                      LinearInput::rows(of_y), rows, Buffer::of(scratch.data(), 0), accumulate, of_y)
                   .ok());
   return {y.begin() + first * experts.hidden, y.begin() + (first + rows) * experts.hidden};
 }

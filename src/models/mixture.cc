@@ -52,7 +52,7 @@ class Mixture final : public FeedForward {
 
   // One row's share of all that lies between.
   std::int64_t inner_width() const override {
-    const std::int64_t experts = padded(config_.routing.num_experts) + padded(mixture_room(arguments()));
+    const std::int64_t experts = padded(config_.routing.num_experts) + padded(mixture_scratch(arguments()));
     if (shared_ == nullptr) return experts;
     return experts + shared_width() + (weighs_shared() ? padded(1) + padded(hidden_) : 0);
   }
@@ -117,7 +117,7 @@ Status Mixture::forward(const Workspace& workspace, const LinearInput& input, st
   const Buffer work = workspace.inner.at(0, workspace.chunk_rows * padded(config_.routing.num_experts));
   MixtureArgs args = arguments();
   if (workspace.ranks->split() && !cuts_features()) args.exchange = workspace.ranks;
-  const Buffer rest = work.at(0, workspace.chunk_rows * padded(mixture_room(args)));
+  const Buffer rest = work.at(0, workspace.chunk_rows * padded(mixture_scratch(args)));
 
   LinearInput routed = input;
   if (config_.router_norm) {

@@ -158,9 +158,9 @@ float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t n
     CHECK(floats(args.key) == floats(args.query) + queries && floats(args.value) == floats(args.key) + keys);
     if (args.query.stride == width) return floats(args.query);
   }
-  float* const room = ops.room(DeviceOps::Room::heads, num_rows * width);
-  if (room == nullptr) return nullptr;
-  const Buffer copy = Buffer::of(room, width);
+  float* const scratch = ops.scratch(DeviceOps::Scratch::heads, num_rows * width);
+  if (scratch == nullptr) return nullptr;
+  const Buffer copy = Buffer::of(scratch, width);
   row_op(ops, {num_rows, args.key ? width : queries},
          {.op = RowOp::copy, .y = strided(copy), .a = strided(args.query)});
   return floats(copy);
@@ -219,7 +219,8 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
                                      .chunks = args.chunks ? 1 : 0,
                                      .scale = scale_of_scores(args),
                                      .softcap = args.softcap};
-  if (args.next != nullptr) attention.rounded = room_for_attended(ops, args.next->storage(), rows.num_rows);
+  if (args.next != nullptr)
+    attention.rounded = scratch_for_attended(ops, args.next->storage(), rows.num_rows);
   if (attention.rounded != nullptr) {
     attention.out = nullptr;
     attention.slab_rows = i32(rows.num_rows);
@@ -229,9 +230,9 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
     std::int64_t at_once = rows.num_split_rows;
     if (!by_tiles || !KernelLaunches::walks(attention, rows.num_split_rows)) {
       const std::int64_t one = KernelLaunches::partial_floats(attention, 1);
-      const std::int64_t reserved = ops.room_floats(DeviceOps::Room::partial);
+      const std::int64_t reserved = ops.scratch_floats(DeviceOps::Scratch::partial);
       const std::int64_t most = std::max(one, reserved > 0 ? reserved : kPartialFloats);
-      attention.partial = ops.room(DeviceOps::Room::partial, std::min(most, at_once * one));
+      attention.partial = ops.scratch(DeviceOps::Scratch::partial, std::min(most, at_once * one));
       if (attention.partial == nullptr) return;  // ops has the error
       at_once = std::min(at_once, most / one);
     }

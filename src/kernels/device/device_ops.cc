@@ -28,8 +28,9 @@ Result<std::byte*> DeviceOps::allocate(std::int64_t bytes, std::string_view name
 
 std::vector<std::span<std::byte>> DeviceOps::written() const {
   std::vector<std::span<std::byte>> all = written_;
-  for (const DeviceArray<float>& room : rooms_)
-    if (room.count() > 0) all.emplace_back(room.bytes(), static_cast<std::size_t>(room.size_bytes()));
+  for (const DeviceArray<float>& scratch : scratch_)
+    if (scratch.count() > 0)
+      all.emplace_back(scratch.bytes(), static_cast<std::size_t>(scratch.size_bytes()));
   return all;
 }
 
@@ -172,11 +173,11 @@ std::int64_t DeviceOps::table_bytes(const TensorView& table) const {
   return table.rows() * device::KernelLaunches::row_bytes(element_of(table), table.columns());
 }
 
-float* DeviceOps::room(Room which, std::int64_t floats) {
-  DeviceArray<float>& array = rooms_[static_cast<std::size_t>(which)];
-  if (which == Room::rows) normed_.reset();
-  if (which == Room::rounded) rounded_.reset();
-  if (which == Room::attended) attended_.reset();
+float* DeviceOps::scratch(Scratch which, std::int64_t floats) {
+  DeviceArray<float>& array = scratch_[static_cast<std::size_t>(which)];
+  if (which == Scratch::rows) normed_.reset();
+  if (which == Scratch::rounded) rounded_.reset();
+  if (which == Scratch::attended) attended_.reset();
   if (floats <= array.count()) return array.data();
   if (captures_) {
     refuse_capture("it needs more room than was reserved");
@@ -185,7 +186,7 @@ float* DeviceOps::room(Room which, std::int64_t floats) {
   keep(device_.synchronize(stream_));  // the old one is in use
   bytes_ -= array.size_bytes();
   array = {};
-  auto made = DeviceArray<float>::create(device_, floats, "room between kernels");
+  auto made = DeviceArray<float>::create(device_, floats, "scratch");
   if (!made) {
     keep(made.error());
     return nullptr;
@@ -196,20 +197,20 @@ float* DeviceOps::room(Room which, std::int64_t floats) {
 }
 
 Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats) {
-  room(Room::rows, max_rows * widths.rows);
-  room(Room::heads, max_rows * widths.heads);
-  room(Room::products, max_rows * widest_products_);
+  scratch(Scratch::rows, max_rows * widths.rows);
+  scratch(Scratch::heads, max_rows * widths.heads);
+  scratch(Scratch::products, max_rows * widest_products_);
   if (options_.rounds()) {
     const std::int64_t widest = std::max(widths.rows, widest_input_);
-    room(Room::rounded,
-         options_.products == MatrixProducts::w8a8
-             ? (device::KernelLaunches::float8_input_bytes(Element::fp8_blocks, max_rows, widest) +
-                2 * max_rows * widest) /
-                   4
-             : (max_rows * widest + 1) / 2);
-    room(Room::attended, (max_rows * widths.attended + 1) / 2);
+    scratch(Scratch::rounded,
+            options_.products == MatrixProducts::w8a8
+                ? (device::KernelLaunches::float8_input_bytes(Element::fp8_blocks, max_rows, widest) +
+                   2 * max_rows * widest) /
+                      4
+                : (max_rows * widest + 1) / 2);
+    scratch(Scratch::attended, (max_rows * widths.attended + 1) / 2);
   }
-  room(Room::partial, partial_floats);
+  scratch(Scratch::partial, partial_floats);
   return take_status();
 }
 
@@ -225,7 +226,7 @@ bool DeviceOps::Normed::was_made_of(const float* first, const float* end) const 
 
 const float* DeviceOps::find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const {
   if (!normed_ || !normed_->is(input, num_rows, k)) return nullptr;
-  return rooms_[static_cast<std::size_t>(Room::rows)].data();
+  return scratch_[static_cast<std::size_t>(Scratch::rows)].data();
 }
 
 void DeviceOps::keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
@@ -235,7 +236,7 @@ void DeviceOps::keep_normed(const LinearInput& input, std::int64_t num_rows, std
 const std::uint16_t* DeviceOps::find_rounded(const LinearInput& input, std::int64_t num_rows,
                                              std::int64_t k) const {
   if (!rounded_ || !rounded_->is(input, num_rows, k)) return nullptr;
-  return reinterpret_cast<const std::uint16_t*>(rooms_[static_cast<std::size_t>(Room::rounded)].data());
+  return reinterpret_cast<const std::uint16_t*>(scratch_[static_cast<std::size_t>(Scratch::rounded)].data());
 }
 
 void DeviceOps::keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) {
@@ -251,7 +252,7 @@ const std::uint16_t* DeviceOps::take_attended(const LinearInput& input, std::int
   if (!attended_ || attended_->input.x != input.x) return nullptr;
   CHECK(attended_->is(input, num_rows, k));  // there is no other copy
   attended_.reset();
-  return reinterpret_cast<const std::uint16_t*>(rooms_[static_cast<std::size_t>(Room::attended)].data());
+  return reinterpret_cast<const std::uint16_t*>(scratch_[static_cast<std::size_t>(Scratch::attended)].data());
 }
 
 void DeviceOps::wrote(const Buffer& y, std::int64_t num_rows) {

@@ -1,7 +1,7 @@
 #pragma once
 // DeviceOps: what the ops of a context on a device share: the device and its stream, the memory of weights
 // and activations, the image of the step, and the first error, which ops cannot return (take_status()). Ops
-// only launch: nothing waits inside a step, and nothing is decided by what it computes. Rooms for what lies
+// only launch: nothing waits inside a step, and nothing is decided by what it computes. Scratch for what lies
 // between two kernels are reserved ahead; they grow when a step needs more than any before. Not here: the
 // ops (ops.h), the KV cache, who swaps and copies. Threads: the device's caller. Owner: the runner; it
 // outlives the model.
@@ -159,13 +159,15 @@ class DeviceOps {
   // How many rows are none of padding; null: all.
   const std::int32_t* num_rows_there() const { return num_rows_there_; }
 
-  // Room for so many floats, which the next call for the same room may overwrite. rows: inputs of products,
+  // Scratch for so many floats, which the next call for the same one may overwrite. rows: inputs of products,
   // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
   // and values. partial: splits of attention. attended: its output in bfloat16.
-  enum class Room : std::uint8_t { rows, products, rounded, heads, partial, attended, count };
-  float* room(Room which, std::int64_t floats);
-  std::int64_t room_floats(Room which) const { return rooms_[static_cast<std::size_t>(which)].count(); }
-  // Takes the rooms of a model whose weights are there ahead. Floats of a row: where it is normed or moved,
+  enum class Scratch : std::uint8_t { rows, products, rounded, heads, partial, attended, count };
+  float* scratch(Scratch which, std::int64_t floats);
+  std::int64_t scratch_floats(Scratch which) const {
+    return scratch_[static_cast<std::size_t>(which)].count();
+  }
+  // Takes the scratch of a model whose weights are there ahead. Floats of a row: where it is normed or moved,
   // of heads that are copied, and of what attention gives.
   struct Widths {
     std::int64_t rows = 0, heads = 0, attended = 0;
@@ -183,10 +185,10 @@ class DeviceOps {
   // was made of change.
   const float* find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
-  // The same of the rows that lie in Room::rounded, in slabs.
+  // The same of the rows that lie in Scratch::rounded, in slabs.
   const std::uint16_t* find_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
-  // Attention's output for `next`, which alone reads it, was made in Room::attended and nowhere else.
+  // Attention's output for `next`, which alone reads it, was made in Scratch::attended and nowhere else.
   void keep_attended(const LinearInput& output, std::int64_t num_rows, std::int64_t k);
   const std::uint16_t* take_attended(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
   // Ops say what they wrote.
@@ -233,7 +235,7 @@ class DeviceOps {
   device::LayerLaunches layers_;
   std::vector<device::DeviceArray<std::byte>> arrays_;
   std::vector<std::span<std::byte>> written_;  // those of arrays_ that are not constant
-  std::array<device::DeviceArray<float>, static_cast<std::size_t>(Room::count)> rooms_;
+  std::array<device::DeviceArray<float>, static_cast<std::size_t>(Scratch::count)> scratch_;
   ThreadPool* pool_ = nullptr;
   std::unique_ptr<WeightUpload> upload_;  // after the arrays that it writes
   std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
@@ -257,7 +259,7 @@ class DeviceOps {
     bool was_made_of(const float* first, const float* end) const;
   };
   std::optional<Normed> normed_, rounded_,
-      attended_;  // how the rooms of these names were made (rows: normed)
+      attended_;  // how the scratch of these names was made (rows: normed)
   std::optional<AttentionInputArgs> unfinished_;
   Status status_;
 };

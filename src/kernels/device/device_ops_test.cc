@@ -258,7 +258,7 @@ TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
 
 // A graph of a product with its norm gives the bits of the op; an op that needs more room than any before
 // cannot be captured, and the emulated device says so.
-TEST_F(DeviceOpsTest, OpsAreCapturedOnceTheirRoomsAreThere) {
+TEST_F(DeviceOpsTest, OpsAreCapturedOnceTheirScratchIsThere) {
   DeviceOps ops(bench_.device(), bench_.stream(), arena_, {.weights = device::Element::bf16});
   const KernelContext context = {.backend = Backend::device, .device = &ops};
   constexpr std::int64_t kIn = 64, kOut = 12, kMany = 20;
@@ -617,15 +617,15 @@ TEST_F(DeviceOpsTest, MixturesAreTheReferences) {
         scale_rows(c, {how.rows, kWidth}, 2, y);
         return ok_status();
       };
-      const Buffer room = make(how.rows * mixture_room(args));
-      EXPECT_TRUE(mixture(c, args, scores, LinearInput::rows(y), how.rows, room, true, y).ok());
+      const Buffer scratch = make(how.rows * mixture_scratch(args));
+      EXPECT_TRUE(mixture(c, args, scores, LinearInput::rows(y), how.rows, scratch, true, y).ok());
     };
-    std::vector<float> wanted(x.begin(), x.begin() + how.rows * kWidth), room;
+    std::vector<float> wanted(x.begin(), x.begin() + how.rows * kWidth), scratch;
     run(
         kPlain, Buffer::of(logits.data(), kExperts), correction.data(), scales.data(),
         [&](std::int64_t count) {
-          room.resize(static_cast<std::size_t>(count));
-          return Buffer::of(room.data(), 0);
+          scratch.resize(static_cast<std::size_t>(count));
+          return Buffer::of(scratch.data(), 0);
         },
         Buffer::of(wanted.data(), kWidth));
     const Buffer y = put_rows({x.begin(), x.begin() + how.rows * kWidth}, kWidth);

@@ -17,9 +17,9 @@ bool aligned(const void* address, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-std::uint16_t* room_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::int64_t k) {
+std::uint16_t* scratch_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::int64_t k) {
   const std::int64_t elements = device::KernelLaunches::rounded_elements(num_rows, k);
-  return reinterpret_cast<std::uint16_t*>(ops.room(DeviceOps::Room::rounded, (elements + 1) / 2));
+  return reinterpret_cast<std::uint16_t*>(ops.scratch(DeviceOps::Scratch::rounded, (elements + 1) / 2));
 }
 
 // Whether inputs become 8-bit floats, as the folder's scheme says, where there is a product of such for it:
@@ -53,13 +53,13 @@ const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std:
   if (const std::uint16_t* const rounded = ops.find_rounded(input, num_rows, k)) return rounded;
   if (input.op == LinearInput::Op::none || ops.find_normed(input, num_rows, k) != nullptr) {
     const float* const x = input_rows(ops, input, num_rows, k);
-    std::uint16_t* const out = room_for_rounded(ops, num_rows, k);
+    std::uint16_t* const out = scratch_for_rounded(ops, num_rows, k);
     if (x == nullptr || out == nullptr) return nullptr;
     ops.keep(ops.launches().round_rows({.x = x, .out = out, .width = i32(k), .slab_rows = i32(num_rows)},
                                        num_rows));
     return out;
   }
-  std::uint16_t* const out = room_for_rounded(ops, num_rows, k);
+  std::uint16_t* const out = scratch_for_rounded(ops, num_rows, k);
   if (out == nullptr) return nullptr;
   const device::NormArgs args = {.x = input.x,
                                  .weight = input.weight,
@@ -75,14 +75,14 @@ const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std:
   return out;
 }
 
-// Room for rows of `width` in slabs, with zeros behind their ends.
-std::uint16_t* room_for_slabs(DeviceOps& ops, DeviceOps::Room which, std::int64_t num_rows,
-                              std::int64_t width) {
+// Scratch for rows of `width` in slabs, with zeros behind their ends.
+std::uint16_t* scratch_for_slabs(DeviceOps& ops, DeviceOps::Scratch which, std::int64_t num_rows,
+                                 std::int64_t width) {
   const std::int64_t floats = device::slab_width(i32(width)) / 2;
-  float* const room = ops.room(which, num_rows * floats);
-  if (room != nullptr && width % device::kSlabStep != 0)
-    row_op(ops, {num_rows, floats}, {.op = RowOp::zero, .y = strided(Buffer::of(room, floats))});
-  return reinterpret_cast<std::uint16_t*>(room);
+  float* const scratch = ops.scratch(which, num_rows * floats);
+  if (scratch != nullptr && width % device::kSlabStep != 0)
+    row_op(ops, {num_rows, floats}, {.op = RowOp::zero, .y = strided(Buffer::of(scratch, floats))});
+  return reinterpret_cast<std::uint16_t*>(scratch);
 }
 
 // y = (accumulate: y +) x W^T of a part, without x.
@@ -116,9 +116,9 @@ const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& we
                                  device::QuantizeRowsArgs rows) {
   const Element element = weight.device.front().element;
   const std::int64_t bytes = device::KernelLaunches::float8_input_bytes(element, num_rows, weight.k);
-  float* const room = ops.room(DeviceOps::Room::rounded, (bytes + 3) / 4);
-  if (room == nullptr) return nullptr;
-  rows.out = reinterpret_cast<std::uint8_t*>(room);
+  float* const scratch = ops.scratch(DeviceOps::Scratch::rounded, (bytes + 3) / 4);
+  if (scratch == nullptr) return nullptr;
+  rows.out = reinterpret_cast<std::uint8_t*>(scratch);
   rows.rows = i32(num_rows), rows.width = i32(weight.k);
   rows.blocks = element == Element::fp8_blocks ? 1 : 0;
   rows.scale = weight.arithmetic.scales == InputScale::fixed ? weight.arithmetic.scale : 0.0f;
@@ -126,7 +126,7 @@ const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& we
   ops.keep(rows.function.is_there != 0                       ? ops.launches().quantize_function(rows)
            : rows.norm.kind != device::InputNorm::Kind::none ? ops.launches().quantize_norm(rows)
                                                              : ops.launches().quantize_rows(rows));
-  return reinterpret_cast<const std::uint16_t*>(room);
+  return reinterpret_cast<const std::uint16_t*>(scratch);
 }
 const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
                                  const LinearInput& input) {
@@ -163,7 +163,7 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
         ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
     if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
-      args.rounded = room_for_rounded(ops, num_rows, weight.k);
+      args.rounded = scratch_for_rounded(ops, num_rows, weight.k);
       if (args.rounded == nullptr) return false;
       ops.keep(ops.launches().round_rows({.x = x, .out = args.rounded, .width = args.k}, num_rows));
       ops.multiply({.x = args.rounded,
@@ -175,7 +175,7 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
                     .k = args.k,
                     .accumulate = args.accumulate});
     } else if (tiles) {
-      args.rounded = room_for_rounded(ops, num_rows, weight.k);
+      args.rounded = scratch_for_rounded(ops, num_rows, weight.k);
       if (args.rounded == nullptr) return false;
       ops.keep(ops.launches().linear_tiles(part.element, args));
     } else {
@@ -186,11 +186,11 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
   return true;
 }
 
-// The place of what a function is applied to: gated ones have a room, others that of their result.
+// The place of what a function is applied to: gated ones have scratch, others that of their result.
 float* function_input(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
                       const Buffer& y) {
   if (weight.form != LinearForm::gated) return floats(y);
-  return ops.room(DeviceOps::Room::products, num_rows * weight.num_rows());
+  return ops.scratch(DeviceOps::Scratch::products, num_rows * weight.num_rows());
 }
 
 }  // namespace
@@ -254,7 +254,7 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
                   .rows = i32(num_rows),
                   .k = i32(weight.k),
                   .accumulate = output.accumulate ? 1 : 0,
-                  .rounded = normed ? nullptr : room_for_rounded(ops, num_rows, weight.k),
+                  .rounded = normed ? nullptr : scratch_for_rounded(ops, num_rows, weight.k),
                   .stride = i32(y.stride)};
   std::array<device::KernelLaunches::Matrix, device::kMostParts> matrices;
   const std::int32_t rows_of_column = args.output.gated != 0 ? 2 : 1;
@@ -273,7 +273,7 @@ const std::uint16_t* gated_rows(DeviceOps& ops, const PackedLinear::Storage& wei
       !ops.launches().takes_gated(part.element, function_of(activation), i32(num_rows)))
     return nullptr;
   const std::uint16_t* const x = rounded_rows(ops, input, num_rows, weight.k);
-  std::uint16_t* const out = room_for_slabs(ops, DeviceOps::Room::products, num_rows, weight.n);
+  std::uint16_t* const out = scratch_for_slabs(ops, DeviceOps::Scratch::products, num_rows, weight.n);
   if (x == nullptr || out == nullptr) return nullptr;  // ops has the error
   ops.keep(ops.launches().linear_gated({.product = {.weight = part.weight,
                                                     .bias = part.bias,
@@ -291,21 +291,22 @@ const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t n
   if (input.op == LinearInput::Op::none && aligned_input(input, num_rows, k)) return input.x;
   const Buffer x = Buffer::of(input.x, input.stride);
   if (const float* const normed = ops.find_normed(input, num_rows, k)) return normed;
-  float* const room = ops.room(DeviceOps::Room::rows, num_rows * k);
-  if (room == nullptr) return nullptr;
-  const Buffer out = Buffer::of(room, k);
+  float* const scratch = ops.scratch(DeviceOps::Scratch::rows, num_rows * k);
+  if (scratch == nullptr) return nullptr;
+  const Buffer out = Buffer::of(scratch, k);
   if (input.op == LinearInput::Op::none)
     row_op(ops, {num_rows, k}, {.op = RowOp::copy, .y = strided(out), .a = strided(x)});
   else
     norm(ops, input.op == LinearInput::Op::rms_norm ? device::GroupNorm::rms : device::GroupNorm::layer, x,
          num_rows, k, input.weight, input.bias, input.eps, out);
   if (input.op != LinearInput::Op::none) ops.keep_normed(input, num_rows, k);
-  return room;
+  return scratch;
 }
 
-std::uint16_t* room_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+std::uint16_t* scratch_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight,
+                                    std::int64_t num_rows) {
   if (!is_by_tiles(ops, weight, num_rows)) return nullptr;
-  return room_for_slabs(ops, DeviceOps::Room::attended, num_rows, weight.k);
+  return scratch_for_slabs(ops, DeviceOps::Scratch::attended, num_rows, weight.k);
 }
 
 // A function of a product that is not gated is applied in place.
@@ -359,7 +360,7 @@ void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation 
     rounded_products(ops, second, codes, num_rows, floats(y), y.stride, accumulate);
     return ops.wrote(y, num_rows);
   }
-  std::uint16_t* const rounded = room_for_rounded(ops, num_rows, second.k);
+  std::uint16_t* const rounded = scratch_for_rounded(ops, num_rows, second.k);
   if (rounded == nullptr) return;  // ops has the error
   ops.keep(ops.launches().activate({.in = made,
                                     .width = i32(first.n),

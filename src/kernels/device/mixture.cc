@@ -22,7 +22,7 @@ device::Score score_of(RouterScore score) {
 
 namespace {
 
-// Parts of the op's room, each so many floats of a row, in whole cache lines.
+// Parts of the op's scratch, each so many floats of a row, in whole cache lines.
 struct MixtureWidths {
   explicit MixtureWidths(const MixtureArgs& args) {
     const PackedLinear::Storage& first = args.first.front().storage();
@@ -54,9 +54,9 @@ struct MixtureWidths {
   std::int64_t codes = 0;                          // inputs in 8-bit floats, where the scheme has such
 };
 
-struct MixtureRoom {
-  MixtureRoom(const MixtureWidths& widths, const Buffer& room, std::int64_t num_rows) {
-    float* next = floats(room);
+struct MixtureScratch {
+  MixtureScratch(const MixtureWidths& widths, const Buffer& scratch, std::int64_t num_rows) {
+    float* next = floats(scratch);
     const auto take = [&](std::int64_t width) { return std::exchange(next, next + num_rows * width); };
     outs = take(widths.outs);
     entered = take(widths.entered);
@@ -78,30 +78,30 @@ struct MixtureRoom {
 };
 
 void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::int64_t num_rows,
-           const MixtureRoom& room) {
+           const MixtureScratch& scratch) {
   const RoutingRule& rule = args.routing;
   const std::int32_t pairs = i32(num_rows * rule.per_token);
   if (rule.score == RouterScore::sparse_mixer) {
     ops.keep(ops.layers().route_sparsely({.logits = floats(logits),
-                                          .chosen = room.chosen,
-                                          .weights = room.weights,
+                                          .chosen = scratch.chosen,
+                                          .weights = scratch.weights,
                                           .experts = rule.num_experts,
                                           .per_token = rule.per_token,
                                           .scale = rule.scale,
                                           .near = rule.near,
                                           .num_rows = ops.num_rows_there()},
                                          num_rows));
-    ops.keep(ops.launches().group_pairs({.chosen = room.chosen,
-                                         .slots = room.slots,
-                                         .tiles = room.tiles,
+    ops.keep(ops.launches().group_pairs({.chosen = scratch.chosen,
+                                         .slots = scratch.slots,
+                                         .tiles = scratch.tiles,
                                          .pairs = pairs,
                                          .experts = rule.num_experts}));
   } else {
     ops.keep(ops.launches().route_and_group(
         {.logits = floats(logits),
          .correction = args.correction.empty() ? nullptr : args.correction.data(),
-         .chosen = room.chosen,
-         .weights = room.weights,
+         .chosen = scratch.chosen,
+         .weights = scratch.weights,
          .experts = rule.num_experts,
          .per_token = rule.per_token,
          .groups = rule.num_groups,
@@ -111,14 +111,14 @@ void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::i
          .renormalize = rule.renormalize ? 1 : 0,
          .scale = rule.scale,
          .num_rows = ops.num_rows_there(),
-         .slots = room.slots,
-         .tiles = room.tiles},
+         .slots = scratch.slots,
+         .tiles = scratch.tiles},
         num_rows));
   }
   if (!args.expert_scales.empty())
-    ops.keep(ops.layers().scale_choices({.chosen = room.chosen,
+    ops.keep(ops.layers().scale_choices({.chosen = scratch.chosen,
                                          .scales = args.expert_scales.data(),
-                                         .weights = room.weights,
+                                         .weights = scratch.weights,
                                          .count = pairs}));
 }
 
@@ -171,17 +171,17 @@ void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::Gro
 
 }  // namespace
 
-std::int64_t mixture_room(const MixtureArgs& args) { return MixtureWidths(args).sum(); }
+std::int64_t mixture_scratch(const MixtureArgs& args) { return MixtureWidths(args).sum(); }
 
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
-               std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y) {
+               std::int64_t num_rows, const Buffer& scratch, bool accumulate, const Buffer& y) {
   CHECK(args.exchange == nullptr);
   const bool ranks = !args.hidden_ends.empty();
   const PackedLinear::Storage& first = args.first.front().storage();
   const std::int64_t columns = args.second.front().n(), pairs = num_rows * args.routing.per_token;
   const std::int64_t hidden = ranks ? args.hidden_ends.back() : columns;
   CHECK(y.stride == hidden || num_rows == 1);
-  const MixtureRoom parts(MixtureWidths(args), room, num_rows);
+  const MixtureScratch parts(MixtureWidths(args), scratch, num_rows);
   const float* const x = input_rows(ops, input, num_rows, first.k);
   if (x == nullptr) return ok_status();  // ops has the error
   route(ops, args, logits, num_rows, parts);

@@ -61,9 +61,10 @@ void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<
                  const Buffer& out, const EmbeddedIds& own);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
                  const Buffer& kept, const Buffer& out);
-// Room for an input that lies rounded, in slabs, where the product takes all of it by tiles, and that needs
-// no zeros behind its end; else null.
-std::uint16_t* room_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows);
+// Scratch for an input that lies rounded, in slabs, where the product takes all of it by tiles, and that
+// needs no zeros behind its end; else null.
+std::uint16_t* scratch_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight,
+                                    std::int64_t num_rows);
 // The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
 // where there is no room for them, an error that `ops` keeps.
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);
@@ -77,11 +78,11 @@ bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32
                       std::int32_t kv_heads, std::int32_t head_size);
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args);
 void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
-// Floats of splits that are worth a room: more rows are computed in several goes.
+// Floats of splits that are worth scratch: more rows are computed in several goes.
 inline constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
-std::int64_t mixture_room(const MixtureArgs& args);
+std::int64_t mixture_scratch(const MixtureArgs& args);
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
-               std::int64_t num_rows, const Buffer& room, bool accumulate, const Buffer& y);
+               std::int64_t num_rows, const Buffer& scratch, bool accumulate, const Buffer& y);
 
 // Parts of ranks on several devices (models/rank_exchange.h), in windows. Rank r has columns [ends[r - 1],
 // ends[r]) of some rows: `all` gets the rows, on every rank or on rank 0 alone. `own` may lie in `all`.

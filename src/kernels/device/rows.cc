@@ -14,16 +14,16 @@ void row_op(DeviceOps& ops, RowShape shape, device::RowOpArgs args) {
   ops.wrote(Buffer::of(args.y.data, args.y.stride), shape.num_rows);
 }
 
-// A row's old place may be another row's new one: by a room in between. Where all rows stay, as those of
+// A row's old place may be another row's new one: by scratch in between. Where all rows stay, as those of
 // decode do, there is nothing to do.
 void gather_rows(DeviceOps& ops, std::span<const std::int32_t> rows, std::int64_t width, const Buffer& x) {
   const std::int64_t count = std::ssize(rows);
   CHECK(x.stride == width);
   std::int32_t next = 0;
   if (std::ranges::all_of(rows, [&](std::int32_t row) { return row == next++; })) return;
-  float* const room = ops.room(DeviceOps::Room::rows, count * width);
-  if (room == nullptr) return;  // ops has the error
-  const Buffer between = Buffer::of(room, width);
+  float* const scratch = ops.scratch(DeviceOps::Scratch::rows, count * width);
+  if (scratch == nullptr) return;  // ops has the error
+  const Buffer between = Buffer::of(scratch, width);
   ops.keep(ops.launches().gather_rows(
       {.x = floats(x), .rows = ops.there(rows), .out = floats(between), .width = i32(width)}, count));
   row_op(ops, {count, width}, {.op = RowOp::copy, .y = strided(x), .a = strided(between)});

@@ -93,9 +93,9 @@ std::vector<float> mix_on_device(const Experts& experts, const How& how, std::in
   };
   const Buffer x = rows(1, kWidth);
   const Buffer y = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * kWidth)), kWidth);
-  const Buffer room =
-      Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_room(args))), 0);
-  EXPECT_TRUE(mixture(context, args, rows(2, kExperts), LinearInput::rows(x), count, room, false, y).ok());
+  const Buffer scratch =
+      Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_scratch(args))), 0);
+  EXPECT_TRUE(mixture(context, args, rows(2, kExperts), LinearInput::rows(x), count, scratch, false, y).ok());
   const Status status = ops.take_status();
   EXPECT_TRUE(status.ok()) << status.message();
   return bench.get(reinterpret_cast<const float*>(y.data), static_cast<std::size_t>(count * kWidth));
@@ -116,9 +116,9 @@ std::vector<float> mix_by_reference(const Experts& experts, const How& how = {})
                             .first = in,
                             .second = out};
   const std::vector<float> logits = random_floats(2, kRows * kExperts), x = random_floats(1, kRows * kWidth);
-  std::vector<float> room(static_cast<std::size_t>(kRows * mixture_room(args))), y(kRows * kWidth);
+  std::vector<float> scratch(static_cast<std::size_t>(kRows * mixture_scratch(args))), y(kRows * kWidth);
   EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), kExperts),
-                      LinearInput::rows(Buffer::of(x.data(), kWidth)), kRows, Buffer::of(room.data(), 0),
+                      LinearInput::rows(Buffer::of(x.data(), kWidth)), kRows, Buffer::of(scratch.data(), 0),
                       false, Buffer::of(y.data(), kWidth))
                   .ok());
   return y;
