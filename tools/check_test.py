@@ -24,7 +24,8 @@ CLEAN = {
     "src/text/tokenizer.h": '#pragma once\n#include "base/status.h"\n#include "text/other.h"\n',
     "src/text/other.h": "#pragma once\nnamespace pagoda {\nclass Other final {\n};\n}  // namespace pagoda\n",
     "src/text/mine.cc": (
-        "namespace pagoda {\nnamespace {\nstruct Other {\n};\nbool mine(char c) {\n}\n}  // namespace\nclass Unlike;\n}  // namespace pagoda\n"
+        "namespace pagoda {\nnamespace {\nstruct Other {\n};\nbool mine(char c) {\n}\n}  // namespace\n"
+        "class Unlike;\n}  // namespace pagoda\n"
     ),
     "src/CMakeLists.txt": "pagoda_library(text DEPS base ALONE apart /forms/)\n",
     "src/text/apart.cc": "namespace {\nbool mine(char c) {\n}\n}  // namespace\n",
@@ -111,7 +112,7 @@ def test_clean_tree(tmp_path):
         (
             "src/text/parts.cc",
             "namespace pagoda {\nnamespace {\nint mine(int x) {\n}\n}  // namespace\n}  // namespace pagoda\n",
-            "src/text/parts.cc:3: mine() is in src/text/mine.cc:5, too, and the two may be compiled as one file",
+            "src/text/parts.cc:3: mine() is in src/text/mine.cc:5, too, and both may be compiled as one file",
         ),
         (
             "src/text/c.cc",

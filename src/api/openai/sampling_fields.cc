@@ -155,7 +155,8 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
 
   sampling.eos_token_ids = context.eos_token_ids;
   assign_if_given(sampling.ignore_eos, fields.boolean("ignore_eos"));
-  assign_if_given(sampling.min_tokens, fields.integer("min_new_tokens", 0, context.max_model_len));  // SGLang's
+  assign_if_given(sampling.min_tokens,
+                  fields.integer("min_new_tokens", 0, context.max_model_len));  // SGLang's
   assign_if_given(sampling.min_tokens, fields.integer("min_tokens", 0, context.max_model_len));
   response.min_tokens = sampling.min_tokens;
   if (auto ids = fields.token_ids("stop_token_ids", kMaxStopTokenIds, context.vocab_size))
