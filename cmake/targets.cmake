@@ -1,5 +1,5 @@
 # PAGODA_UNITY compiles a library's sources by the dozen of a folder, as one file each: what they have in common is read
-# and compiled once. It halves a cold build, and makes one after a small change slower. Names without linkage have to
+# and compiled once. It takes a third from a cold build, and makes one after a small change slower. Names without linkage have to
 # differ within a folder, or within those of its sources that are joined.
 option(PAGODA_UNITY "Compile several sources of a library at once" OFF)
 
