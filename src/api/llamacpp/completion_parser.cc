@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <charconv>
 
+#include "api/field_recorder.h"
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
@@ -79,6 +80,11 @@ Result<std::vector<Ids>> read_prompts(FieldReader& fields, const ApiContext& con
   if (!fields.ok()) return fields.status();
   std::vector<Ids> prompts;
   const json::array* list = prompt->if_array();
+  if (FieldRecorder* recorder = FieldRecorder::current(); recorder != nullptr && list != nullptr) {
+    for (const std::string_view type : {"integer", "string", "array", "object"})
+      recorder->note("prompt.0", {{"type", type}});
+    for (const std::string_view type : {"integer", "string"}) recorder->note("prompt.0.0", {{"type", type}});
+  }
   const bool several = list != nullptr && std::ranges::none_of(*list, &json::value::is_number);
   if (list != nullptr && list->size() > (several ? kMaxPrompts : kMaxPieces))
     fields.fail("prompt", concat("must have at most ", several ? kMaxPrompts : kMaxPieces, " entries"));
