@@ -9,9 +9,16 @@
 #include "constraint/schema_check.h"
 
 namespace pagoda {
-namespace {
 
 namespace json = boost::json;
+
+json::value const_string(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
+json::value sequence_of(json::array elements) {
+  if (elements.size() == 1) return std::move(elements.front());
+  return {{"type", "sequence"}, {"elements", std::move(elements)}};
+}
+
+namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxOptionalFirst = 16;  // each may be the first, so their forms are written out
@@ -91,11 +98,6 @@ const OwnStyle* find_style(std::string_view name) {
   return nullptr;
 }
 
-json::value const_string(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
-json::value sequence_of(json::array elements) {
-  if (elements.size() == 1) return std::move(elements.front());
-  return {{"type", "sequence"}, {"elements", std::move(elements)}};
-}
 json::value one_of(json::array elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return {{"type", "or"}, {"elements", std::move(elements)}};

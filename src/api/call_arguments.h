@@ -3,6 +3,7 @@
 // {k:<|"|>v<|"|>}, a tag around each (XGrammar's styles for tags let white space into values). Arguments come
 // in the order of the schema, those that are required first. Not the markers around a call
 // (text/call_shape.h). Threads: any.
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <string>
@@ -12,6 +13,10 @@
 #include "base/status.h"
 
 namespace pagoda {
+
+// A text, and parts behind each other, of a structural tag.
+boost::json::value const_string(std::string_view text);
+boost::json::value sequence_of(boost::json::array elements);
 
 // Whether this style of CallShape is one of these forms.
 bool is_own_style(std::string_view style);

@@ -19,28 +19,23 @@ constexpr float kMinTemperature = 0.01f;                       // as in vLLM: be
 constexpr float kMinTopP = std::numeric_limits<float>::min();  // 0 keeps the likeliest token, as with OpenAI
 constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
 
-template <class To, class From>
-void assign(To& field, const std::optional<From>& value) {
-  if (value) field = static_cast<To>(*value);
-}
-
 }  // namespace
 
 SamplingParams default_sampling(const ApiContext& context) {
   SamplingParams sampling;
   const SamplingDefaults& defaults = context.defaults;
-  assign(sampling.temperature, defaults.temperature);
-  assign(sampling.top_p, defaults.top_p);
-  assign(sampling.top_k, defaults.top_k);
-  assign(sampling.min_p, defaults.min_p);
-  assign(sampling.repetition_penalty, defaults.repetition_penalty);
+  assign_if_given(sampling.temperature, defaults.temperature);
+  assign_if_given(sampling.top_p, defaults.top_p);
+  assign_if_given(sampling.top_k, defaults.top_k);
+  assign_if_given(sampling.min_p, defaults.min_p);
+  assign_if_given(sampling.repetition_penalty, defaults.repetition_penalty);
   sampling.eos_token_ids = context.eos_token_ids;
   return sampling;
 }
 
 void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling) {
   const auto number = [&](std::string_view name, double low, double high, float& value) {
-    if (!name.empty()) assign(value, fields.number(name, low, high));
+    if (!name.empty()) assign_if_given(value, fields.number(name, low, high));
   };
   number(names.temperature, names.negative_is_greedy ? -100 : 0, 100, sampling.temperature);
   sampling.temperature = std::max(sampling.temperature, 0.0f);
@@ -51,8 +46,8 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
   number(names.top_p, 0, 1, sampling.top_p);
   sampling.top_p = std::max(sampling.top_p, kMinTopP);
   if (!names.repetition_penalty.empty())
-    assign(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
-  if (!names.top_k.empty()) assign(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
+    assign_if_given(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
+  if (!names.top_k.empty()) assign_if_given(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
   // A seed may use all 64 bits; -1 is "none" everywhere.
   const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed, {"integer"});
   if (seed == nullptr) return;

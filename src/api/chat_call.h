@@ -24,6 +24,12 @@ namespace pagoda {
 // Defaults of a request: the values of generation_config.json, and the model's end-of-turn tokens.
 SamplingParams default_sampling(const ApiContext& context);
 
+// A field of a request takes the place of a default where it is given.
+template <class To, class From>
+void assign_if_given(To& field, const std::optional<From>& value) {
+  if (value) field = static_cast<To>(*value);
+}
+
 // A protocol's names of the sampling fields; empty: the protocol does not have the field.
 struct SamplingNames {
   std::string_view temperature = "temperature", top_p = "top_p", top_k = "top_k", min_p = {};

@@ -17,12 +17,6 @@ namespace json = boost::json;
 
 constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
 
-json::value const_text(std::string_view text) { return {{"type", "const_string"}, {"value", text}}; }
-json::value sequence(json::array elements) {
-  if (elements.size() == 1) return std::move(elements.front());
-  return {{"type", "sequence"}, {"elements", std::move(elements)}};
-}
-
 Status bad_field(std::string_view param, std::string_view problem) {
   return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
 }
@@ -51,7 +45,7 @@ Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, b
                               {"tool", tool.name},
                               {"syntax", tool.text->syntax},
                               {"grammar", tool.text->grammar}};
-    return sequence({const_text("{\"input\": \""), inside, const_text("\"}")});
+    return sequence_of({const_string("{\"input\": \""), inside, const_string("\"}")});
   }
   if (is_own_style(shape.style)) return own_arguments(schema, shape.style, tool.strict ? nullptr : &left_out);
   json::object part = {{"type", "json_schema"}, {"json_schema", std::move(schema)}, {"style", shape.style}};
@@ -86,7 +80,7 @@ class Builder {
     Result<json::value> rest = answer();
     if (!rest) return rest.error();
     elements.push_back(*std::move(rest));
-    json::value tag = {{"type", "structural_tag"}, {"format", sequence(std::move(elements))}};
+    json::value tag = {{"type", "structural_tag"}, {"format", sequence_of(std::move(elements))}};
     return GrammarSpec{.kind = GrammarSpec::Kind::structural_tag,
                        .text = json::serialize(tag),
                        .param = wishes_.form && !calls_wanted() ? wishes_.form->param
@@ -116,7 +110,7 @@ class Builder {
         continue;
       }
       const std::string_view plain = text.substr(0, text.find("<|", 1));
-      out.push_back(const_text(plain));
+      out.push_back(const_string(plain));
       text.remove_prefix(plain.size());
     }
     return out;
@@ -138,7 +132,8 @@ class Builder {
       if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
       json::value tag = {
           {"type", "tag"}, {"begin", reasoning_.begin}, {"content", text}, {"end", reasoning_.end}};
-      return {{"type", "optional"}, {"content", sequence({std::move(tag), const_text(reasoning_.behind)})}};
+      return {{"type", "optional"},
+              {"content", sequence_of({std::move(tag), const_string(reasoning_.behind)})}};
     }
     json::value begin = std::move(parts.back());
     parts.back() = {{"type", "tag"},
@@ -146,7 +141,7 @@ class Builder {
                     {"content", text},
                     {"end", said(reasoning_.end).front()}};
     for (json::value& part : said(reasoning_.behind)) parts.push_back(std::move(part));
-    return {{"type", "optional"}, {"content", sequence(std::move(parts))}};
+    return {{"type", "optional"}, {"content", sequence_of(std::move(parts))}};
   }
 
   json::value reasoning() const {
@@ -208,7 +203,7 @@ class Builder {
 
   json::value behind_space(json::value rest) const {
     if (!has_reasoning() || reasoning_.by_token) return rest;
-    return sequence({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
+    return sequence_of({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
   }
 
   // `begin`: as much of what begins a call as is in its tag.
@@ -224,7 +219,7 @@ class Builder {
       tags.push_back(
           {{"type", "tag"},
            {"begin", concat(begin, tool.name, shape_.by_token ? "" : middle_of(shape_, tool.name))},
-           {"content", sequence(std::move(inside))},
+           {"content", sequence_of(std::move(inside))},
            {"end", shape_.end}});
     }
     return tags;
@@ -246,13 +241,14 @@ class Builder {
       if (!tags) return tags.error();
       json::value calls = several(*std::move(tags));
       parts.back() = std::move(calls);
-      return sequence(std::move(parts));
+      return sequence_of(std::move(parts));
     }
     Result<json::array> tags = call_tags(shape_.begin);
     if (!tags) return tags.error();
     json::value calls = several(*std::move(tags));
     if (shape_.section_begin.empty()) return calls;
-    return sequence({const_text(shape_.section_begin), std::move(calls), const_text(shape_.section_end)});
+    return sequence_of(
+        {const_string(shape_.section_begin), std::move(calls), const_string(shape_.section_end)});
   }
 
   // The content, where it is of this form.
@@ -261,7 +257,7 @@ class Builder {
     if (!part || reasoning_.answer_begin.empty()) return part;
     json::array parts = said(reasoning_.answer_begin);
     parts.push_back(*std::move(part));
-    return sequence(std::move(parts));
+    return sequence_of(std::move(parts));
   }
 
   // A form as a part of a structural tag.

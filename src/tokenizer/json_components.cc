@@ -8,14 +8,13 @@
 #include "base/utf8.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/decode_steps.h"
+#include "tokenizer/json_vocabulary.h"
 
 namespace pagoda {
 namespace {
 
 namespace json = boost::json;
 constexpr int kMaxComponentDepth = 8;
-
-Status wrong_component(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
 
 const json::value* member(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
@@ -24,9 +23,9 @@ const json::value* member(const json::object& object, std::string_view key) {
 
 Result<const json::object*> component(const json::value& value, std::string_view kind, std::string& type) {
   const json::object* object = value.if_object();
-  if (!object) return wrong_component(concat("a ", kind, " is not an object"));
+  if (!object) return wrong_json(concat("a ", kind, " is not an object"));
   const json::value* name = member(*object, "type");
-  if (!name || !name->is_string()) return wrong_component(concat("a ", kind, " has no type"));
+  if (!name || !name->is_string()) return wrong_json(concat("a ", kind, " has no type"));
   type.assign(name->get_string().data(), name->get_string().size());
   return object;
 }
@@ -35,7 +34,7 @@ Result<const json::object*> component(const json::value& value, std::string_view
 template <class OnElement>
 Status each(const json::object& object, std::string_view list, const OnElement& on_element) {
   const json::value* value = member(object, list);
-  if (!value || !value->is_array()) return wrong_component(concat("a Sequence has no '", list, "'"));
+  if (!value || !value->is_array()) return wrong_json(concat("a Sequence has no '", list, "'"));
   for (const json::value& element : value->get_array()) PAGODA_RETURN_IF_ERROR(on_element(element));
   return ok_status();
 }
@@ -54,7 +53,7 @@ Result<Pattern> pattern_member(const json::object& object) {
       if (text && text->is_string()) return Pattern{std::string(text->get_string()), is_regex};
     }
   }
-  return wrong_component("a pattern is neither String nor Regex");
+  return wrong_json("a pattern is neither String nor Regex");
 }
 
 Result<std::size_t> size_member(const json::object& object, std::string_view key, std::size_t absent) {
@@ -62,7 +61,7 @@ Result<std::size_t> size_member(const json::object& object, std::string_view key
   if (!value) return absent;
   boost::system::error_code error;
   const auto number = value->to_number<std::uint32_t>(error);
-  if (error) return wrong_component(concat("'", key, "' is not a small number"));
+  if (error) return wrong_json(concat("'", key, "' is not a small number"));
   return static_cast<std::size_t>(number);
 }
 
@@ -70,7 +69,7 @@ Result<std::size_t> size_member(const json::object& object, std::string_view key
 Result<std::string> char_member(const json::object& object, std::string_view key, std::string_view absent) {
   PAGODA_ASSIGN_OR_RETURN(auto text, string_member(object, key, absent));
   if (text.empty() || utf8_length(text[0]) != text.size())
-    return wrong_component(concat("'", key, "' is not one character"));
+    return wrong_json(concat("'", key, "' is not one character"));
   return text;
 }
 
@@ -81,21 +80,21 @@ Result<SplitBehavior> behavior_member(const json::object& object, std::string_vi
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  return wrong_component(concat("split behavior '", name, "' is unknown"));
+  return wrong_json(concat("split behavior '", name, "' is unknown"));
 }
 
 Result<PrependScheme> prepend_scheme(const json::object& object) {
   PAGODA_ASSIGN_OR_RETURN(auto prefix, bool_member(object, "add_prefix_space", true));
   PAGODA_ASSIGN_OR_RETURN(auto name, string_member(object, "prepend_scheme", prefix ? "always" : "never"));
-  if (!prefix && name != "never") return wrong_component("add_prefix_space does not match prepend_scheme");
+  if (!prefix && name != "never") return wrong_json("add_prefix_space does not match prepend_scheme");
   if (name == "first") return PrependScheme::first;
   if (name == "never") return PrependScheme::never;
   if (name == "always") return PrependScheme::always;
-  return wrong_component(concat("prepend_scheme '", name, "' is unknown"));
+  return wrong_json(concat("prepend_scheme '", name, "' is unknown"));
 }
 
 Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& out) {
-  if (depth > kMaxComponentDepth) return wrong_component("its normalizers are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_json("its normalizers are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "normalizer", type));
   const json::object& object = *found;
@@ -141,7 +140,7 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
   } else if (type == "Precompiled") {
     PAGODA_ASSIGN_OR_RETURN(auto encoded, string_member(object, "precompiled_charsmap", ""));
     const auto bytes = decode_base64(encoded);
-    if (!bytes) return wrong_component("precompiled_charsmap is not base64");
+    if (!bytes) return wrong_json("precompiled_charsmap is not base64");
     PAGODA_ASSIGN_OR_RETURN(auto normalizer, make_precompiled_normalizer(*bytes));
     out = std::move(normalizer);
   } else if (type == "BertNormalizer") {
@@ -167,7 +166,7 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
 // `last`: nothing comes behind this component but the model.
 Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, bool& bytes_to_model,
                              bool& needs_origins, PreTokenizerPtr& out) {
-  if (depth > kMaxComponentDepth) return wrong_component("its pre-tokenizers are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_json("its pre-tokenizers are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "pre-tokenizer", type));
   const json::object& object = *found;
@@ -225,7 +224,7 @@ Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, boo
     out = make_char_delimiter_split(std::move(delimiter));
   } else if (type == "FixedLength") {
     PAGODA_ASSIGN_OR_RETURN(auto length, size_member(object, "length", 5));
-    if (length == 0) return wrong_component("FixedLength has length 0");
+    if (length == 0) return wrong_json("FixedLength has length 0");
     out = make_fixed_length(length);
   } else {
     return unimplemented(
@@ -241,7 +240,7 @@ Result<TokenId> token_id(const json::value& value) {
   boost::system::error_code error;
   const auto id = value.to_number<std::int32_t>(error);
   if (error || id < 0 || id > Vocabulary::kMaxId)
-    return wrong_component("a token id of the post-processor is out of bounds");
+    return wrong_json("a token id of the post-processor is out of bounds");
   return id;
 }
 
@@ -260,7 +259,7 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
     const json::value* special = entry ? member(*entry, "SpecialToken") : nullptr;
     const json::value* inner = text ? text : special;
     if (!inner || !inner->is_object())
-      return wrong_component("a template piece is neither Sequence nor SpecialToken");
+      return wrong_json("a template piece is neither Sequence nor SpecialToken");
     TemplatePiece& piece = pieces.emplace_back();
     piece.is_text = text != nullptr;
     const json::value* type = member(inner->get_object(), "type_id");
@@ -269,8 +268,7 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
     PAGODA_ASSIGN_OR_RETURN(auto name, string_member(inner->get_object(), "id", ""));
     const json::value* token = member(tokens, name);
     const json::value* ids = token && token->is_object() ? member(token->get_object(), "ids") : nullptr;
-    if (!ids || !ids->is_array())
-      return wrong_component(concat("the template's token '", name, "' has no ids"));
+    if (!ids || !ids->is_array()) return wrong_json(concat("the template's token '", name, "' has no ids"));
     for (const json::value& element : ids->get_array()) {
       PAGODA_ASSIGN_OR_RETURN(auto id, token_id(element));
       piece.ids.push_back(id);
@@ -296,7 +294,7 @@ std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece
 }
 
 Status read_post_processor_at(const json::value& value, int depth, PostProcessor& out) {
-  if (depth > kMaxComponentDepth) return wrong_component("its post-processors are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_json("its post-processors are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "post-processor", type));
   const json::object& object = *found;
@@ -310,7 +308,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     for (const bool is_cls : {true, false}) {
       const json::value* pair = member(object, is_cls ? "cls" : "sep");
       if (!pair || !pair->is_array() || pair->get_array().size() != 2)
-        return wrong_component("cls or sep is no [token, id]");
+        return wrong_json("cls or sep is no [token, id]");
       PAGODA_ASSIGN_OR_RETURN(auto id, token_id(pair->get_array()[1]));
       (is_cls ? wrap.before : wrap.after).push_back(id);
     }
@@ -327,7 +325,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
     const json::value *single = member(object, "single"), *pair = member(object, "pair");
     const json::value* tokens = member(object, "special_tokens");
     const json::object special = tokens && tokens->is_object() ? tokens->get_object() : json::object();
-    if (!single || !single->is_array()) return wrong_component("TemplateProcessing has no 'single' list");
+    if (!single || !single->is_array()) return wrong_json("TemplateProcessing has no 'single' list");
     PAGODA_ASSIGN_OR_RETURN(auto pieces, read_template(single->get_array(), special));
     PostProcessor::Wrap wrap;
     bool seen_text = false;
@@ -353,7 +351,7 @@ Status read_post_processor_at(const json::value& value, int depth, PostProcessor
 
 Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeStepMakerPtr>& out,
                        TokenizerParts::Bytes& bytes) {
-  if (depth > kMaxComponentDepth) return wrong_component("its decoders are nested too deep");
+  if (depth > kMaxComponentDepth) return wrong_json("its decoders are nested too deep");
   std::string type;
   PAGODA_ASSIGN_OR_RETURN(auto found, component(value, "decoder", type));
   const json::object& object = *found;
@@ -413,14 +411,14 @@ Status read_decoder_at(const json::value& value, int depth, std::vector<DecodeSt
 Result<bool> bool_member(const json::object& object, std::string_view key, bool absent) {
   const json::value* value = member(object, key);
   if (!value) return absent;
-  if (!value->is_bool()) return wrong_component(concat("'", key, "' is not true or false"));
+  if (!value->is_bool()) return wrong_json(concat("'", key, "' is not true or false"));
   return value->get_bool();
 }
 
 Result<std::string> string_member(const json::object& object, std::string_view key, std::string_view absent) {
   const json::value* value = member(object, key);
   if (!value) return std::string(absent);
-  if (!value->is_string()) return wrong_component(concat("'", key, "' is not a string"));
+  if (!value->is_string()) return wrong_json(concat("'", key, "' is not a string"));
   return std::string(value->get_string());
 }
 

@@ -18,13 +18,11 @@ namespace {
 
 namespace json = boost::json;
 
-Status wrong(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
-
 Result<json::value> parse_small(std::string_view text, std::string_view what) {
   boost::system::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error);
   if (error) value = json::parse(strict_json(text), error);
-  if (error) return wrong(concat(what, " is not JSON: ", error.message()));
+  if (error) return wrong_json(concat(what, " is not JSON: ", error.message()));
   return value;
 }
 
@@ -40,7 +38,7 @@ Result<bool> model_bool(const Members& model, std::string_view key) {
   const std::string_view text = find_member(model, key);
   if (text.empty() || text == "false") return false;
   if (text == "true") return true;
-  return wrong(concat("the model's '", key, "' is not true or false"));
+  return wrong_json(concat("the model's '", key, "' is not true or false"));
 }
 
 Result<std::string> model_string(const Members& model, std::string_view key, std::string_view absent) {
@@ -82,12 +80,12 @@ class JsonTokenizerBuilder {
     });
     if (status.ok()) status = cursor.expect_end();
     if (!status.ok()) return status.annotate("tokenizer.json");
-    if (model.empty()) return wrong("it has no model");
+    if (model.empty()) return wrong_json("it has no model");
 
     std::vector<AddedEntry> added;
     if (const std::string_view list = find_member(file, "added_tokens"); !list.empty()) {
       PAGODA_ASSIGN_OR_RETURN(json::value value, parse_small(list, "added_tokens"));
-      if (!value.is_array()) return wrong("added_tokens is not a list");
+      if (!value.is_array()) return wrong_json("added_tokens is not a list");
       for (const json::value& element : value.get_array()) {
         Result<AddedEntry> entry = read_added_entry(element);
         if (!entry) return entry.error().annotate("tokenizer.json");
@@ -128,7 +126,7 @@ class JsonTokenizerBuilder {
   Status read_model(std::string_view type, const Members& model, bool bytes_to_model,
                     const std::vector<AddedEntry>& added, const SideTokens& side) {
     const std::string_view vocab = find_member(model, "vocab");
-    if (vocab.empty()) return wrong("the model has no vocab");
+    if (vocab.empty()) return wrong_json("the model has no vocab");
     std::vector<double> scores;
     Status status = type == "Unigram" ? read_scored_vocabulary(vocab, *parts_.vocabulary, scores)
                                       : read_vocabulary(vocab, *parts_.vocabulary);
@@ -188,7 +186,7 @@ class JsonTokenizerBuilder {
       options.*text.member = std::move(value);
     }
     const std::string_view list = find_member(model, "merges");
-    if (list.empty()) return wrong("the BPE model has no merges");
+    if (list.empty()) return wrong_json("the BPE model has no merges");
     std::string arena;
     MergeList merges;
     if (Status status = read_merges(list, arena, merges); !status.ok())
@@ -204,7 +202,7 @@ class JsonTokenizerBuilder {
       std::int64_t id = 0;
       PAGODA_RETURN_IF_ERROR(JsonCursor(text).read_integer(id));
       if (id < 0 || static_cast<std::size_t>(id) >= options.scores.size())
-        return wrong("unk_id is not in the vocabulary");
+        return wrong_json("unk_id is not in the vocabulary");
       options.unknown = static_cast<TokenId>(id);
     }
     PAGODA_ASSIGN_OR_RETURN(options.byte_fallback, model_bool(model, "byte_fallback"));

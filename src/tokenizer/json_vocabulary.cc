@@ -4,11 +4,8 @@
 #include "base/strings.h"
 
 namespace pagoda {
-namespace {
 
-Status wrong_vocabulary(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
-
-}  // namespace
+Status wrong_json(std::string_view what) { return corrupt_data(concat("tokenizer.json: ", what)); }
 
 Status read_vocabulary(std::string_view text, Vocabulary& vocabulary) {
   vocabulary.reserve(text.size() / 16, text.size() / 2);
@@ -17,7 +14,7 @@ Status read_vocabulary(std::string_view text, Vocabulary& vocabulary) {
     std::int64_t id = 0;
     PAGODA_RETURN_IF_ERROR(cursor.read_integer(id));
     if (id < 0 || id > Vocabulary::kMaxId || !vocabulary.add(token, static_cast<TokenId>(id)))
-      return wrong_vocabulary(concat("id ", id, " is out of bounds"));
+      return wrong_json(concat("id ", id, " is out of bounds"));
     return ok_status();
   });
 }
@@ -30,12 +27,12 @@ Status read_scored_vocabulary(std::string_view text, Vocabulary& vocabulary, std
     double score = 0;
     int position = 0;
     PAGODA_RETURN_IF_ERROR(cursor.read_array([&]() {
-      if (position > 1) return wrong_vocabulary("an entry of the vocabulary is no [token, score]");
+      if (position > 1) return wrong_json("an entry of the vocabulary is no [token, score]");
       return position++ == 0 ? cursor.read_string(token) : cursor.read_number(score);
     }));
-    if (position != 2) return wrong_vocabulary("an entry of the vocabulary is no [token, score]");
+    if (position != 2) return wrong_json("an entry of the vocabulary is no [token, score]");
     if (!vocabulary.add(token, static_cast<TokenId>(scores.size())))
-      return wrong_vocabulary("the vocabulary is too large");
+      return wrong_json("the vocabulary is too large");
     scores.push_back(score);
     return ok_status();
   });
@@ -62,18 +59,18 @@ Status read_merges(std::string_view text, std::string& arena, MergeList& merges)
       PAGODA_RETURN_IF_ERROR(cursor.read_string(part));
       if (part.starts_with("#version")) return ok_status();
       if (!split_merge(keep(), merges))
-        return wrong_vocabulary(concat("merge ", merges.size(), " is not two tokens"));
+        return wrong_json(concat("merge ", merges.size(), " is not two tokens"));
       return ok_status();
     }
     std::string_view pair[2];
     int position = 0;
     PAGODA_RETURN_IF_ERROR(cursor.read_array([&]() {
-      if (position > 1) return wrong_vocabulary(concat("merge ", merges.size(), " is not two tokens"));
+      if (position > 1) return wrong_json(concat("merge ", merges.size(), " is not two tokens"));
       PAGODA_RETURN_IF_ERROR(cursor.read_string(part));
       pair[position++] = keep();
       return ok_status();
     }));
-    if (position != 2) return wrong_vocabulary(concat("merge ", merges.size(), " is not two tokens"));
+    if (position != 2) return wrong_json(concat("merge ", merges.size(), " is not two tokens"));
     merges.emplace_back(pair[0], pair[1]);
     return ok_status();
   });

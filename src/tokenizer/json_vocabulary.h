@@ -11,6 +11,9 @@
 
 namespace pagoda {
 
+// corrupt_data: "tokenizer.json: WHAT".
+Status wrong_json(std::string_view what);
+
 // {"token": id, …}
 Status read_vocabulary(std::string_view text, Vocabulary& vocabulary);
 // [["token", score], …]; ids are places in the list.

@@ -8,6 +8,7 @@
 #include "api/json.h"
 #include "api/openai/chat_messages.h"
 #include "api/prompt_limits.h"
+#include "api/tool_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -17,11 +18,10 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxPrefixName = 256, kMaxPrefixes = 1024;
 constexpr std::size_t kMaxIds = std::size_t{1} << 24;
-constexpr std::size_t kNoPrefixLimit = std::size_t{1} << 30;
 constexpr std::string_view kSources[] = {"text", "prompt", "token_ids", "messages"};
 
 std::vector<TokenId> encode_text(FieldReader& fields, std::string_view source, const ApiContext& context) {
-  const std::optional<std::string> text = fields.string(source, kNoPrefixLimit);
+  const std::optional<std::string> text = fields.string(source, kAnyLength);
   EncodeOptions options;
   options.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   if (text && text->empty()) fields.fail(source, "must not be empty");

@@ -14,6 +14,7 @@
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
 #include "api/prompt_limits.h"
+#include "api/tool_fields.h"
 #include "api/unknown_fields.h"
 #include "base/strings.h"
 #include "text/stop_constraint.h"
@@ -24,7 +25,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
-constexpr std::size_t kNoLimit = std::size_t{1} << 30;
 constexpr double kMaxTimeoutS = 1e9;
 constexpr std::int64_t kDefaultCompletionTokens = 16;
 constexpr std::int64_t kUnbounded = -1;  // as llama.cpp's and LM Studio's clients say it
@@ -100,7 +100,7 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
   EncodeOptions encode;
   encode.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
 
-  const std::string suffix = fields.string("suffix", kNoLimit).value_or("");
+  const std::string suffix = fields.string("suffix", kAnyLength).value_or("");
   if (!suffix.empty() && !prompt->is_string()) fields.fail("suffix", "needs a 'prompt' that is one string");
   if (!fields.ok()) return prompts;
 
@@ -240,7 +240,7 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   std::optional<GrammarSpec> form = read_grammar(fields, context);
   read_request_fields(fields, request);
   read_sampling_fields(fields, context, request.sampling, response, call.warnings);
-  (void)fields.string("user", kNoLimit);
+  (void)fields.string("user", kAnyLength);
   call.timeout_s = fields.number_above("timeout", 0, kMaxTimeoutS);
 
   const bool echo_without_tokens = kind == CallKind::completion && response.echo;

@@ -20,11 +20,6 @@ constexpr std::size_t kMaxStopTokenIds = 128;
 constexpr std::size_t kMaxBadWords = 128;
 constexpr std::size_t kMaxLogitBias = 1024;
 
-template <class To, class From>
-void assign_if_given(To& field, const std::optional<From>& value) {
-  if (value) field = static_cast<To>(*value);
-}
-
 void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
   const json::object* biases = fields.object("logit_bias");
   if (biases == nullptr) return;

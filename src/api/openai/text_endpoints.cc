@@ -8,6 +8,7 @@
 #include "api/openai/request_parser.h"
 #include "api/prompt_limits.h"
 #include "api/time_text.h"
+#include "api/tool_fields.h"
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "base/utf8.h"
@@ -18,7 +19,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
-constexpr std::size_t kNoTextLimit = std::size_t{1} << 30;
 constexpr std::size_t kTextBytes = std::size_t{1} << 20;  // may be counted, however short the context is
 
 void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context, ModelForm form) {
@@ -75,7 +75,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
     ids = read_chat_prompt(fields, context).token_ids;
   } else {
     const std::string_view name = llamacpp ? "content" : "prompt";
-    const std::optional<std::string> prompt = fields.string(name, kNoTextLimit);
+    const std::optional<std::string> prompt = fields.string(name, kAnyLength);
     EncodeOptions options;
     options.add_special_tokens = llamacpp ? fields.boolean("add_special").value_or(false)
                                           : fields.boolean("add_special_tokens").value_or(true);

@@ -97,28 +97,27 @@ std::vector<std::byte> plainly_on_device(Element element, const TensorView& view
     const auto code_at = [&](std::uint8_t* codes, int i, int code) {
       codes[device::code_byte(i)] |= static_cast<std::uint8_t>(code << (i % 32 < 16 ? 0 : 4));
     };
-    if (element == Element::q4_k) {
-      const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q4_k).block_bytes;
-      device::Quantized4K made = {};
+    // Both have Q4_K's scales, and codes of 4 bits, which begin at `codes`.
+    const auto put_fours = [&](auto& made, const std::uint8_t* block, const std::uint8_t* codes) {
       made.scale = formats::load_half(block), made.minimum = formats::load_half(block + 2);
       for (int i = 0; i < 128; ++i) {
         int scale = 0, minimum = 0;
         formats::scale_min(static_cast<int>(4 * half) + i / 32, block + 4, scale, minimum);
         made.scales[i / 32] = static_cast<std::uint8_t>(scale);
         made.minima[i / 32] = static_cast<std::uint8_t>(minimum);
-        code_at(made.codes, i, block[16 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
+        code_at(made.codes, i, codes[64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
       }
+    };
+    if (element == Element::q4_k) {
+      const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q4_k).block_bytes;
+      device::Quantized4K made = {};
+      put_fours(made, block, block + 16);
       std::memcpy(out.data() + unit * std::ssize(out) / (columns / 128), &made, sizeof made);
     } else if (element == Element::q5_k) {
       const std::uint8_t* const block = file + unit / 2 * dtype_info(DType::q5_k).block_bytes;
       device::Quantized5K made = {};
-      made.scale = formats::load_half(block), made.minimum = formats::load_half(block + 2);
+      put_fours(made, block, block + 48);
       for (int i = 0; i < 128; ++i) {
-        int scale = 0, minimum = 0;
-        formats::scale_min(static_cast<int>(4 * half) + i / 32, block + 4, scale, minimum);
-        made.scales[i / 32] = static_cast<std::uint8_t>(scale);
-        made.minima[i / 32] = static_cast<std::uint8_t>(minimum);
-        code_at(made.codes, i, block[48 + 64 * half + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15);
         const int high = block[16 + i % 32] >> (4 * half + i / 32) & 1;
         made.high[device::code_byte(i % 32)] |= static_cast<std::uint8_t>(high << device::fifth_bit(i));
       }
