@@ -98,8 +98,11 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
     if (records_.has_states) kv.sharing().keep_shareable(sibling.id, shared);
     return false;
   }
-  sequence.num_computed_tokens = kv.sharing().fork_prefix(sibling.id, sequence.id, shared);
-  sequence.state = SequenceState::resident;
+  const auto share = [&](std::int32_t num_tokens) {
+    sequence.num_computed_tokens = kv.sharing().fork_prefix(sibling.id, sequence.id, num_tokens);
+    sequence.state = SequenceState::resident;
+  };
+  share(shared);
   // Beams run together; samples wait until all of them have blocks to continue for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
   std::int32_t one = 1;
@@ -107,7 +110,13 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
          !kv.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(group, sequence, one)) {
     SequenceGroup* const victim = group.lockstep ? preemption_.victim_behind(position) : nullptr;
     if (victim == nullptr) {
+      const bool shares_state = records_.has_states && sequence.num_computed_tokens > 0;
       release_kv(sequence, kv);
+      // A state that is shared takes a row beside the one into which it is copied, and admission counted one.
+      if (group.lockstep && position == 0 && shares_state) {
+        share(0);
+        continue;
+      }
       CHECK(!group.lockstep || position > 0);
       if (group.lockstep) preemption_.preempt(group);
       return false;

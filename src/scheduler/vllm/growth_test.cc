@@ -66,6 +66,42 @@ TEST(Growth, TheOldestAloneParksItsLastSequences) {
   parts.check_invariants();
 }
 
+// In a pool of as many rows as beams a beam that comes back finds no row for a copy of the state that it
+// would share, and computes its own from the start.
+TEST(Growth, TheLastRowIsForAStateOfItsOwn) {
+  const KvGroup states{.kind = KvKind::state, .tokens_per_row = 4};
+  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .groups = std::vector<KvGroup>{states}});
+  SequenceGroup& group = parts.add(8);
+  group.lockstep = true;
+  const SequenceId first = group.sequences.front()->id;
+  parts.begin_step();
+  parts.admission.admit();
+  std::vector<StateCopy> copies;
+  parts.kv.copy_states(first, 0, 8, copies);
+  parts.end_step();
+  for (int i = 0; i < 6; ++i) parts.fork(group);
+  group.max_live_sequences = 8;
+  for (const auto& sequence : group.sequences) sequence->tokens.push_back(7);
+  parts.begin_step();
+  for (const auto& sequence : group.sequences) {
+    std::int32_t count = 1;
+    ASSERT_EQ(parts.growth.make_space(0, *sequence, count), Growth::Room::ok);
+    parts.records.plan().take(group, *sequence, 1, 0, parts.kv.tables(sequence->id));
+  }
+  parts.end_step();
+  ASSERT_GT(parts.kv.sharing().shareable(first, 8), 0);
+  auto parked = std::make_unique<Sequence>(*group.sequences.front());
+  parked->id = parts.ids.next();
+  parked->state = SequenceState::parked;
+  parked->num_computed_tokens = 0;
+  const Sequence& last = *group.sequences.emplace_back(std::move(parked));
+  parts.begin_step();
+  parts.growth.resume_siblings(0);
+  EXPECT_EQ(last.state, SequenceState::resident);
+  EXPECT_EQ(last.num_computed_tokens, 0);
+  EXPECT_EQ(parts.kv.num_free_blocks(), 0);
+}
+
 TEST(Growth, AsManyTokensAsThereIsRoomFor) {
   testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
   SequenceGroup& group = parts.add(20);
