@@ -85,6 +85,13 @@ Status LayerLaunches::linear_attention(const LinearAttentionRows& args, std::int
              {u32(sequences), u32(args.num_heads), blocks(args.value_size, kStateTile)}, kWarp, shared, args);
 }
 
+Status LayerLaunches::selective_scan(const SelectiveScanRows& args, std::int64_t sequences) {
+  const std::uint32_t shared = u32(args.state_size) * kScanThreads * sizeof(float);
+  CHECK(supports_scan(args.state_size));
+  return put(KernelId::selective_scan, {u32(sequences), blocks(args.num_channels, kScanThreads)},
+             kScanThreads, shared, args);
+}
+
 Status LayerLaunches::route_sparsely(const RouteSparselyArgs& args, std::int64_t rows) {
   return put(KernelId::route_sparsely, {u32(rows)}, kWarp, 2 * u32(args.experts) * sizeof(float), args);
 }

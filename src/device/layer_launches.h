@@ -25,6 +25,7 @@ class LayerLaunches {
   Status attend(Element cache, const AttendArgs& args, std::int64_t rows);
   Status causal_conv(const CausalConvRows& args, std::int64_t sequences);
   Status linear_attention(const LinearAttentionRows& args, std::int64_t sequences);
+  Status selective_scan(const SelectiveScanRows& args, std::int64_t sequences);
   Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
   Status scale_choices(const ScaleChoicesArgs& args);
   // Ranks on several devices (kernels/rank_args.h).
@@ -37,6 +38,11 @@ class LayerLaunches {
   static bool supports_states(std::int32_t key_size) {
     return key_size > 0 &&
            key_size <= static_cast<std::int32_t>(kMaxSharedBytes / sizeof(float)) / kStateTile;
+  }
+  // Channels with so many numbers: those of a block's lie in shared memory.
+  static bool supports_scan(std::int32_t state_size) {
+    return state_size > 0 &&
+           state_size <= static_cast<std::int32_t>(kMaxSharedBytes / sizeof(float)) / kScanThreads;
   }
 
  private:

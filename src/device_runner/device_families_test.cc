@@ -39,8 +39,9 @@ Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path, GraphUs
 // Three sequences in graphs of four rows, with a row of padding and one that ends before the others, have the
 // bits of eager steps. Tried where PAGODA_FULL_GOLDENS is set, and for some models always: experts, states,
 // latent rows, windows, attention of its own kind.
-const std::set<std::string> kReplayed = {"deepseek_v3", "falcon_h1", "gemma3n", "gpt_oss",   "granite_hybrid",
-                                         "lfm2",        "llama",     "phimoe",  "qwen3_next"};
+const std::set<std::string> kReplayed = {"deepseek_v3",    "falcon_h1", "gemma3n",   "gpt_oss",
+                                         "granite_hybrid", "jamba",     "lfm2",      "llama",
+                                         "mamba",          "phimoe",    "qwen3_next"};
 
 void expect_same_replayed(const std::string& model, const std::string& name, DeviceModelRunner& replayed) {
   if (std::getenv("PAGODA_FULL_GOLDENS") == nullptr && !kReplayed.contains(name)) return;

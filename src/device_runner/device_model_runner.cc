@@ -57,6 +57,9 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
     const LinearAttentionConfig* const linear = linear_of(layer);
     if (linear != nullptr && !device::LayerLaunches::supports_states(linear->key_size))
       return refused("states of this size");
+    const auto* const scan = std::get_if<SelectiveScanConfig>(&layer.mixer);
+    if (scan != nullptr && !device::LayerLaunches::supports_scan(scan->state_size))
+      return refused("states of this size");
     if (num_ranks > 1 && std::holds_alternative<SparseFeedForwardConfig>(layer.feed_forward))
       return unimplemented(
           "this model has feed-forwards of which a row keeps some features: several devices do not compute "

@@ -78,7 +78,8 @@ class Driver {
 
   void cover(TestSequence& sequence, std::int32_t num_tokens) {
     const std::int32_t per_row = groups_.empty() ? 1 : groups_.front().pages_per_row;
-    while (static_cast<std::int32_t>(sequence.blocks.size()) / per_row * block_size_ < num_tokens)
+    while (!states_alone() &&
+           static_cast<std::int32_t>(sequence.blocks.size()) / per_row * block_size_ < num_tokens)
       take_row(per_row, sequence.blocks);
     if (has_states(groups_) && sequence.state.empty()) take_row(groups_.back().pages_per_row, sequence.state);
     sequence.state_table = {.blocks = sequence.state};
@@ -108,9 +109,10 @@ class Driver {
               .subspan(static_cast<std::size_t>(sequence->num_computed), static_cast<std::size_t>(count));
       scheduled.all_tokens = sequence->tokens;
       scheduled.num_prompt_tokens = sequence->num_prompt;
-      scheduled.block_table = sequence->blocks;
+      scheduled.block_table = states_alone() ? sequence->state : sequence->blocks;
       scheduled.rotation = runner_.rotation_rule().rotation_of(sequence->num_prompt);
-      if (has_states(groups_)) scheduled.more_tables = std::span(&sequence->state_table, 1);
+      if (has_states(groups_) && !states_alone())
+        scheduled.more_tables = std::span(&sequence->state_table, 1);
       scheduled.sample = sequence->num_computed + count == known;
       scheduled.spec.params = &sequence->params;
       scheduled.spec.seed = sequence->seed;
@@ -156,6 +158,7 @@ class Driver {
   }
 
  private:
+  bool states_alone() const { return !groups_.empty() && groups_.front().is_state(); }
   static std::vector<std::size_t> sampled_counts(const std::vector<TestSequence*>& sequences) {
     std::vector<std::size_t> counts;
     for (const TestSequence* sequence : sequences) counts.push_back(sequence->sampled.size());

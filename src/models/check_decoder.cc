@@ -105,6 +105,15 @@ Status check_part(const DecoderConfig&, const LinearAttentionConfig& c) {
   return check_size(std::int64_t{c.key_size} * c.value_size);
 }
 
+Status check_part(const DecoderConfig&, const SelectiveScanConfig& c) {
+  PAGODA_RETURN_IF_ERROR(check_bound("number of channels with states", c.num_channels, 1 << 20));
+  PAGODA_RETURN_IF_ERROR(check_bound("size of channels' states", c.state_size, 1 << 12));
+  PAGODA_RETURN_IF_ERROR(check_bound("rank of its steps", c.step_rank, 1 << 16));
+  PAGODA_RETURN_IF_ERROR(check_taps(c.num_taps));
+  PAGODA_RETURN_IF_ERROR(check_positive("norm epsilon of steps", c.norm_eps));
+  return check_size(std::int64_t{c.num_channels} * c.state_size);
+}
+
 Status check_part(const DecoderConfig& decoder, const ParallelMixersConfig& c) {
   PAGODA_RETURN_IF_ERROR(check_part(decoder, c.attention));
   return check_part(decoder, c.linear);

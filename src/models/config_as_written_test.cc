@@ -38,7 +38,8 @@ TEST(ConfigJson, AnEndOutsideTheVocabularyIsTold) {
 }
 
 TEST(ConfigJson, AConvolutionHasTheActivationToo) {
-  for (const std::string_view family : {"qwen3_5_text", "qwen3_next", "falcon_h1", "granitemoehybrid"}) {
+  for (const std::string_view family :
+       {"qwen3_5_text", "qwen3_next", "falcon_h1", "granitemoehybrid", "mamba", "falcon_mamba", "jamba"}) {
     const Result<ModelInfo> made = read_config_json(
         concat(R"({"model_type": ")", family, R"(", "hidden_act": "gelu", "num_hidden_layers": 4})"));
     ASSERT_FALSE(made) << family;

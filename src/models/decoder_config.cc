@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/selective_scan.h"
+
 namespace pagoda {
 namespace {
 
@@ -30,6 +32,15 @@ LayerState state_of(const LinearAttentionConfig& config) {
                       .pieces = {std::int64_t{config.num_taps - 1} * config.num_channels()}};
   state.pieces.insert(state.pieces.end(), static_cast<std::size_t>(config.num_heads),
                       std::int64_t{config.key_size} * config.value_size);
+  return state;
+}
+
+LayerState state_of(const SelectiveScanConfig& config) {
+  LayerState state = {.kind = LayerState::Kind::state,
+                      .pieces = {std::int64_t{config.num_taps - 1} * config.num_channels}};
+  for (std::int64_t channel = 0; channel < config.num_channels; channel += kScanChannels)
+    state.pieces.push_back(std::min<std::int64_t>(kScanChannels, config.num_channels - channel) *
+                           config.state_size);
   return state;
 }
 

@@ -141,6 +141,20 @@ struct LinearAttentionConfig {
   bool operator==(const LinearAttentionConfig&) const = default;
 };
 
+// Channels that each keep a vector of a sequence, whose elements decay at rates of their own
+// (kernels/selective_scan.h): Mamba-1. Behind a short convolution one product gives [step | B | C] of all
+// channels, and another the channels' own steps.
+struct SelectiveScanConfig {
+  std::int32_t num_channels = 0, state_size = 0;
+  std::int32_t step_rank = 0;  // numbers that the steps are made of
+  std::int32_t num_taps = 0;   // taps of the convolution
+  enum class Norms { none, unweighted, weighted };
+  Norms norms = Norms::none;  // RMS norms of step, B and C, each by itself
+  float norm_eps = 1e-6f;
+
+  bool operator==(const SelectiveScanConfig&) const = default;
+};
+
 // Attention whose heads share one kept row a token, a latent vector and a rotated part: multi-head latent
 // attention. A head's query has nope_size elements that meet the latent vector and rope_size that are
 // rotated.
@@ -228,8 +242,9 @@ struct NoFeedForwardConfig {
   bool operator==(const NoFeedForwardConfig&) const = default;
 };
 
-using MixerConfig = std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig,
-                                 LinearAttentionConfig, ParallelMixersConfig, NoMixerConfig>;
+using MixerConfig =
+    std::variant<AttentionConfig, LatentAttentionConfig, ShortConvConfig, LinearAttentionConfig,
+                 SelectiveScanConfig, ParallelMixersConfig, NoMixerConfig>;
 using FeedForwardConfig = std::variant<DenseFeedForwardConfig, MixtureConfig, MixtureBesideDenseConfig,
                                        SparseFeedForwardConfig, XieluConfig, NoFeedForwardConfig>;
 

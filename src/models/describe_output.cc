@@ -82,6 +82,7 @@ LayerCounts count_layers(const DecoderConfig& decoder) {
     if (const auto* const latent = std::get_if<LatentAttentionConfig>(&layer.mixer)) counts.latent = latent;
     counts.recurrent += std::holds_alternative<LinearAttentionConfig>(layer.mixer) ||
                                 std::holds_alternative<ShortConvConfig>(layer.mixer) ||
+                                std::holds_alternative<SelectiveScanConfig>(layer.mixer) ||
                                 std::holds_alternative<ParallelMixersConfig>(layer.mixer)
                             ? 1
                             : 0;
@@ -198,14 +199,19 @@ void config_rows(const Description& description, Table& table) {
   const LayerCounts counts = count_layers(decoder);
   if (!model.name.empty()) table.row({"name", printable(model.name)});
   table.row({"layers", concat(decoder.num_layers())});
-  table.row({"hidden size", concat(decoder.hidden_size, ", feed-forward ", model.intermediate_size)});
+  table.row(
+      {"hidden size", concat(decoder.hidden_size, model.intermediate_size > 0
+                                                      ? concat(", feed-forward ", model.intermediate_size)
+                                                      : std::string())});
   const std::string kept = counts.latent != nullptr
                                ? concat("one latent row of ", counts.latent->latent_size, " + ",
                                         counts.latent->rope_size, " a token for all of them")
                                : concat(heads.num_kv_heads, " for keys and values");
   const std::string windows =
       counts.window > 0 ? concat(", window ", counts.window, " in ", counts.with_window, " layers") : "";
-  table.row({"attention", concat(heads.num_heads, " heads of ", heads.head_size, ", ", kept, windows)});
+  table.row({"attention", heads.num_heads == 0
+                              ? std::string("none")
+                              : concat(heads.num_heads, " heads of ", heads.head_size, ", ", kept, windows)});
   table.row({"vocabulary", concat(decoder.vocab_size, decoder.tied_head ? ", embeddings tied" : "")});
   table.row({"context", concat(decoder.max_positions, " tokens")});
   if (!model.unknown_options.empty()) table.row({"not known", describe_unknown_options(model)});

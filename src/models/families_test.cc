@@ -25,7 +25,7 @@ TEST(Families, EveryNameIsOneFamilys) {
   }
   for (const auto& [name, count] : ggufs) EXPECT_EQ(count % 100, 1) << name << " with or without experts";
   EXPECT_GT(types.size(), 120u);
-  EXPECT_EQ(find_gguf_family("mamba"), nullptr);
+  EXPECT_EQ(find_gguf_family("rwkv7"), nullptr);
   EXPECT_EQ(find_gguf_family("llama")->called(), "llama");
   EXPECT_EQ(find_gguf_family("llama", true)->called(), "mixtral");
 }

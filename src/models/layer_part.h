@@ -143,6 +143,7 @@ std::unique_ptr<Mixer> make_part(const AttentionConfig& config, const LayerPlace
 std::unique_ptr<Mixer> make_part(const LatentAttentionConfig& config, const LayerPlace& place);
 std::unique_ptr<Mixer> make_part(const ShortConvConfig& config, const LayerPlace& place);
 std::unique_ptr<Mixer> make_part(const LinearAttentionConfig& config, const LayerPlace& place);
+std::unique_ptr<Mixer> make_part(const SelectiveScanConfig& config, const LayerPlace& place);
 std::unique_ptr<Mixer> make_part(const ParallelMixersConfig& config, const LayerPlace& place);
 std::unique_ptr<Mixer> make_part(const NoMixerConfig& config, const LayerPlace& place);
 std::unique_ptr<FeedForward> make_part(const NoFeedForwardConfig& config, const LayerPlace& place);

@@ -82,6 +82,10 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
   const std::string model_type = h.string("model_type", "");
   const std::string name = class_name_of(h);
   if (!h.status().ok()) return h.status();
+  if (name.empty() && model_type.empty() && h.written("ssm_cfg"))
+    return unimplemented(
+        "config.json is that of the original Mamba code ('ssm_cfg'), which is not supported; transformers' "
+        "form of the same models is: folders whose names end in -hf");
   if (name.empty() && model_type.empty())
     return corrupt_data("config.json has neither 'architectures' nor 'model_type'");
   const std::string_view called = name.empty() ? model_type : name;

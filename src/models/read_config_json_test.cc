@@ -191,8 +191,8 @@ TEST(ConfigJson, RefusesByName) {
     EXPECT_NE(config.error().message().find(why), std::string::npos)
         << text << " gives: " << config.error().message();
   };
-  refused(R"(,"architectures":["MambaForCausalLM"])",
-          "architecture 'MambaForCausalLM' is not supported; docs/models.md lists all that are");
+  refused(R"(,"architectures":["RwkvForCausalLM"])",
+          "architecture 'RwkvForCausalLM' is not supported; docs/models.md lists all that are");
   refused(R"(,"architectures":["Qwen2ForCausalLM"])", "'model_type' says 'llama'");
   refused(R"(,"rope_scaling":{"rope_type":"yarrow","factor":4})",
           "type 'yarrow' is not supported; supported: default, linear");
@@ -406,6 +406,10 @@ std::string text_of(const LinearAttentionConfig& c) {
   return concat("states ", c.delta_rule, c.num_heads, " ", c.num_key_heads, " ", c.key_size, " ",
                 c.value_size, " ", c.num_taps, " ", c.least_step, " ", c.most_step, " ", c.norm_groups, " ",
                 c.gate_first, " ", c.out_factor);
+}
+std::string text_of(const SelectiveScanConfig& c) {
+  return concat("scan ", c.num_channels, " ", c.state_size, " ", c.step_rank, " ", c.num_taps, " ",
+                static_cast<int>(c.norms), " ", c.norm_eps);
 }
 std::string text_of(const ParallelMixersConfig& c) { return text_of(c.attention) + text_of(c.linear); }
 std::string text_of(const DenseFeedForwardConfig& c) {

@@ -290,7 +290,7 @@ TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
 
 TEST(GgufConfig, RefusesByName) {
   expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
-  expect_refused(llama("mamba"), "architecture 'mamba' is not supported; docs/models.md lists all that are");
+  expect_refused(llama("rwkv7"), "architecture 'rwkv7' is not supported; docs/models.md lists all that are");
   expect_refused(llama("qwen4"), "the nearest that is: qwen");
   expect_refused(GgufBuilder()
                      .string("general.architecture", "llama")

@@ -167,12 +167,23 @@ void delta_net_names(WeightNames& names);
 void delta_net_gguf_names(WeightNames& names);
 // As Granite and Falcon-H1 name it; `width` is that of all heads together.
 LinearAttentionConfig read_mamba(Hyperparameters& h, std::int64_t width);
+void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states);                 // folders: a pair
 LinearAttentionConfig read_state_heads(Hyperparameters& h);                              // GGUF
 std::vector<bool> layers_with_states(const Hyperparameters& h, const ModelInfo& model);  // likewise
 // The kind of each layer, by its name in "layers_block_type" or its letter in "hybrid_override_pattern".
 enum class Block { mamba, attention, dense, experts };
 std::vector<Block> read_blocks(Hyperparameters& h);
 void mamba2_names(WeightNames& names, std::string_view mixer);
+// Mamba-1. Its steps' rank may be written "auto": it follows from the hidden size.
+std::int32_t read_step_rank(Hyperparameters& h, std::string_view name, const ModelInfo& model);
+SelectiveScanConfig read_gguf_scan(Hyperparameters& h);  // without norms
+void mamba1_names(WeightNames& names, std::string_view mixer);
+// Models all of whose layers have states and nothing else: Mamba 1 and 2, Falcon Mamba.
+void read_states_alone(Hyperparameters& h, ModelInfo& model);  // all but the states
+void use_states_alone(const MixerConfig& states, ModelInfo& model);
+void read_scans(Hyperparameters& h, ModelInfo& model, SelectiveScanConfig::Norms norms, float norm_eps);
+void states_alone_names(WeightNames& names);
+void states_alone_gguf_names(WeightNames& names);
 
 Result<Activation> activation_named(std::string_view name);         // as transformers writes it
 std::string_view activation_name(Activation activation);            // likewise

@@ -114,6 +114,10 @@ Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, co
   return on_one_rank(config.num_heads, cut);
 }
 
+Result<HeadShard> shard_of(const SelectiveScanConfig& config, std::int64_t, const Cut& cut) {
+  return on_one_rank(config.num_channels, cut);
+}
+
 Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
   if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
   return shard_of(config.attention, block, cut);

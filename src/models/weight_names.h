@@ -55,12 +55,14 @@ struct DenseNames {
 // products in one of the forms.
 struct LinearAttentionNames {
   std::string qkv = {}, gate = {}, weight = {}, decay = {};  // each by itself; qkv: all queries, keys, values
-  std::string by_key_head = {};           // [query | key | values | gates] of each key head
-  std::string gates_by_key_head = {};     // [weights | decays] of each key head's heads
-  std::string in = {};                    // Mamba-2: all of it
-  std::string rate = {}, step_bias = {};  // whole names; rate: of the decay
-  bool rate_is_log = false;               // the logarithm of minus the rate
-  std::string skip = {};                  // whole name; of Mamba-2
+  std::string by_key_head = {};         // [query | key | values | gates] of each key head
+  std::string gates_by_key_head = {};   // [weights | decays] of each key head's heads
+  std::string in = {};                  // Mamba-2: all of it; Mamba-1: [values | gates]
+  std::string scanned = {}, step = {};  // Mamba-1: [step | B | C]; the channels' steps, with a bias
+  std::string step_norm = {}, key_norm = {}, query_norm = {};  // likewise: norms of these three
+  std::string rate = {}, step_bias = {};                       // whole names; rate: of the decay
+  bool rate_is_log = false;                                    // the logarithm of minus the rate
+  std::string skip = {};                                       // whole name; of Mamba
   std::string norm = {}, out = {};
 };
 

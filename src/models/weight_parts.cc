@@ -38,7 +38,8 @@ constexpr LinearName kLinear[] = {
     &LinearAttentionNames::qkv,         &LinearAttentionNames::gate,
     &LinearAttentionNames::weight,      &LinearAttentionNames::decay,
     &LinearAttentionNames::by_key_head, &LinearAttentionNames::gates_by_key_head,
-    &LinearAttentionNames::in,          &LinearAttentionNames::out};
+    &LinearAttentionNames::in,          &LinearAttentionNames::scanned,
+    &LinearAttentionNames::step,        &LinearAttentionNames::out};
 constexpr ExpertName kExperts[] = {&ExpertNames::gate,           &ExpertNames::up,
                                    &ExpertNames::gate_up,        &ExpertNames::down,
                                    &ExpertNames::shared_gate,    &ExpertNames::shared_up,

@@ -54,7 +54,7 @@ TEST(WeightParts, NoMatrixOfTheDecoder) {
 bool is_no_matrix(std::string_view name) {
   for (const std::string_view part :
        {"_norm.weight", "conv.weight", "conv1d.weight", "altup_projections", "altup_unembed_projections",
-        "_proj_bias", "_proj_scales", "_correction_bias"})
+        "_proj_bias", "_proj_scales", "_correction_bias", ".A_log"})
     if (name.find(part) != name.npos) return true;
   return false;
 }

@@ -79,8 +79,10 @@ void log_model(const EngineFlags& flags, const ModelInfo& info, const std::strin
   const HeadSizes heads = head_sizes(decoder);
   log_info("start",
            concat("model ", name, ": ", info.architecture, ", ", decoder.num_layers(), " layers, hidden ",
-                  decoder.hidden_size, ", ", heads.num_heads, " heads, ", heads.num_kv_heads,
-                  " KV heads, vocabulary ", decoder.vocab_size, "; ", ranks_text(flags), computes_on));
+                  decoder.hidden_size, ", ",
+                  heads.num_heads == 0 ? std::string("no attention")
+                                       : concat(heads.num_heads, " heads, ", heads.num_kv_heads, " KV heads"),
+                  ", vocabulary ", decoder.vocab_size, "; ", ranks_text(flags), computes_on));
 }
 
 }  // namespace pagoda

@@ -101,6 +101,24 @@ TEST(Inspect, StatesAreNotPerToken) {
   EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 6 * 2 * 512 * 2);
 }
 
+// Falcon Mamba 7B: nothing is kept of a token, in any type.
+TEST(Inspect, StatesAlone) {
+  const boost::json::value out = inspect_config(
+      R"({"model_type":"falcon_mamba","hidden_size":4096,"intermediate_size":8192,"num_hidden_layers":64})");
+  const boost::json::value& groups = out.at("serving").at("kv_groups");
+  ASSERT_EQ(groups.as_array().size(), 1u);
+  EXPECT_EQ(groups.at(0).at("layers"), 64);
+  EXPECT_EQ(groups.at(0).at("state"), true);
+  EXPECT_EQ(groups.at(0).at("bytes_per_1024_tokens").at("float32"), 0);
+  EXPECT_EQ(out.at("kv_bytes_per_token").at("bfloat16"), 0);
+  constexpr std::int64_t kState = std::int64_t{64} * (3 + 16) * 8192 * 4;
+  const auto state = groups.at(0).at("bytes_full_context").at("bfloat16").to_number<std::int64_t>();
+  EXPECT_GE(state, kState);
+  EXPECT_LE(state, kState * 101 / 100) << "padding";
+  EXPECT_EQ(out.at("config").at("max_positions"), 1 << 20);
+  EXPECT_EQ(out.at("config").at("num_heads"), 0);
+}
+
 TEST(Inspect, SpeedIsAnEstimateFromWhatATokenReads) {
   const Outcome outcome = inspect(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/mixtral", true);
   const boost::json::value out = boost::json::parse(outcome.out), serving = out.at("serving");

@@ -190,6 +190,15 @@ struct LinearAttentionRows {
   std::int32_t key_size = 0, value_size = 0, delta_rule = 0;
 };
 
+// kernels/selective_scan.h. grid: (sequences, blocks of kScanThreads channels). Shared: their states.
+inline constexpr std::int32_t kScanTile = 16, kScanChannels = 256, kScanThreads = 64;
+struct SelectiveScanRows {
+  StatesArgs states = {};
+  StridedRows step = {}, value = {}, key = {}, query = {}, output = {};
+  const float *rate = nullptr, *skip = nullptr;
+  std::int32_t num_channels = 0, state_size = 0;
+};
+
 // RouterScore::sparse_mixer (kernels/routing_rule.h). Shared: two floats an expert.
 struct RouteSparselyArgs {
   const float* logits = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Recurrent layers over a sequence's state, its rows strictly in order: short convolutions, and heads
-// that keep a matrix. Drafts go on from the state, and only they see theirs.
+// Recurrent layers over a sequence's state, its rows strictly in order: short convolutions, heads that keep a
+// matrix, and channels that keep a vector. Drafts go on from the state, and only they see theirs.
 #include "device/kernels/layer_args.h"
 #include "device/kernels/layer_rows.cuh"
 
@@ -99,6 +99,47 @@ __global__ void linear_attention(LinearAttentionRows args) {
     args.output.data[at * args.output.stride + place] = sum;
     for (; store < behind && args.states.stores[store].num_rows == row + 1; ++store)
       keep(args.states.pieces[args.states.stores[store].first_piece + head] + tile);
+    if (row + 1 == sequence.num_rows - sequence.num_drafts) keep(own);
+  }
+}
+
+// A thread a channel, whose state lies in shared memory meanwhile.
+__global__ void selective_scan(SelectiveScanRows args) {
+  begin_kernel();
+  PAGODA_SHARED(float, shared);
+  const StateRows& sequence = args.states.sequences[blockIdx.x];
+  if (sequence.num_rows == 0) return;
+  const int channel = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), size = args.state_size;
+  if (channel >= args.num_channels) return;
+  const int piece = channel / kScanChannels, tile = channel / kScanTile * kScanTile;
+  const int left = args.num_channels - tile, width = left < kScanTile ? left : kScanTile;
+  const std::int64_t at = static_cast<std::int64_t>(tile) * size + (channel - tile);
+  const std::int64_t in_piece = at - static_cast<std::int64_t>(piece) * kScanChannels * size;
+  float* const own = args.states.pieces[sequence.first_piece + piece] + in_piece;
+  float* const state = shared + threadIdx.x;
+  for (int n = 0; n < size; ++n) state[n * kScanThreads] = sequence.fresh != 0 ? 0 : own[n * width];
+  const auto keep = [&](float* to) {
+    for (int n = 0; n < size; ++n) to[n * width] = state[n * kScanThreads];
+  };
+  const float* const rate = args.rate + at;
+  const float skip = args.skip[channel];
+  int store = sequence.first_store;
+  const int behind = store + sequence.num_stores;
+  for (int row = 0; row < sequence.num_rows; ++row) {
+    const std::int64_t r = sequence.first_row + row;
+    const float* const key = args.key.data + r * args.key.stride;
+    const float* const query = args.query.data + r * args.query.stride;
+    const float step = softplus(args.step.data[r * args.step.stride + channel]);
+    const float value = args.value.data[r * args.value.stride + channel], change = step * value;
+    float sum = 0;
+    for (int n = 0; n < size; ++n) {
+      const float h = fmaf(key[n], change, expf(rate[n * width] * step) * state[n * kScanThreads]);
+      state[n * kScanThreads] = h;
+      sum = fmaf(query[n], h, sum);
+    }
+    args.output.data[r * args.output.stride + channel] = fmaf(skip, value, sum);
+    for (; store < behind && args.states.stores[store].num_rows == row + 1; ++store)
+      keep(args.states.pieces[args.states.stores[store].first_piece + piece] + in_piece);
     if (row + 1 == sequence.num_rows - sequence.num_drafts) keep(own);
   }
 }

@@ -381,4 +381,20 @@ void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args) {
                                          states.num_sequences));
 }
 
+void selective_scan(DeviceOps& ops, const SelectiveScanArgs& args) {
+  static_assert(device::kScanTile == kScanTile && device::kScanChannels == kScanChannels);
+  const DeviceOps::States states = ops.show(args.states, args.piece);
+  ops.keep(ops.layers().selective_scan({.states = states.args,
+                                        .step = strided(args.step),
+                                        .value = strided(args.value),
+                                        .key = strided(args.key),
+                                        .query = strided(args.query),
+                                        .output = strided(args.output),
+                                        .rate = args.rate,
+                                        .skip = args.skip,
+                                        .num_channels = i32(args.num_channels),
+                                        .state_size = args.state_size},
+                                       states.num_sequences));
+}
+
 }  // namespace pagoda::device_ops

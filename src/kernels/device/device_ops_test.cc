@@ -16,6 +16,7 @@
 #include "kernels/mixture.h"
 #include "kernels/residual_streams.h"
 #include "kernels/rows.h"
+#include "kernels/selective_scan.h"
 #include "kernels/testing.h"
 
 namespace pagoda {
@@ -354,6 +355,48 @@ TEST_F(DeviceOpsTest, RecurrentLayersAreTheReferences) {
   };
   near(bench_.get(floats(out_there), out.size()), out);
   near(bench_.get(there, states.size()), kept);
+}
+
+// The same of channels that keep a vector each, more of them than a piece and a block have.
+TEST_F(DeviceOpsTest, ScansAreTheReferences) {
+  constexpr std::int64_t kChannels = 300, kPieces = 2, kTotal = 6, kStride = 2 * kChannels + 20;
+  constexpr std::int32_t kSize = 5;
+  const std::int64_t of_piece = kScanChannels * kSize;
+  const std::vector<float> x = some(1, kTotal * kStride), skip = some(4, kChannels),
+                           states = some(5, 3 * kPieces * of_piece);
+  std::vector<float> rate = some(2, kChannels * kSize);
+  for (float& each : rate) each = -std::fabs(each);
+  const auto run = [&](const KernelContext& c, float* base, const Buffer& rows, const float* rates,
+                       const float* skips) {
+    std::vector<float*> pieces;
+    for (std::int64_t i = 0; i < 3 * kPieces; ++i) pieces.push_back(base + i * of_piece);
+    const StateStore store = {.num_rows = 1, .pieces = pieces.data() + 2 * kPieces};
+    const std::vector<StateSequence> sequences = {
+        {.first_row = 0, .num_rows = 2, .fresh = true, .pieces = pieces.data()},
+        {.first_row = 2,
+         .num_rows = 4,
+         .num_drafts = 2,
+         .pieces = pieces.data() + kPieces,
+         .stores = std::span(&store, 1)}};
+    selective_scan(c, {.num_channels = kChannels,
+                       .state_size = kSize,
+                       .rate = rates,
+                       .skip = skips,
+                       .step = rows,
+                       .value = rows.at(0, kChannels),
+                       .key = rows.at(0, 2 * kChannels),
+                       .query = rows.at(0, 2 * kChannels + kSize),
+                       .output = rows,
+                       .states = {.sequences = sequences, .num_pieces = kPieces}});
+  };
+  std::vector<float> kept = states, made = x;
+  run(kPlain, kept.data(), Buffer::of(made.data(), kStride), rate.data(), skip.data());
+  float* const there = put(states);
+  const Buffer rows = put_rows(x, kStride);
+  run(there_, there, rows, put(rate), put(skip));
+  ASSERT_TRUE(ops_.take_status().ok());
+  expect_near(bench_.get(floats(rows), made.size()), made);
+  expect_near(bench_.get(there, states.size()), kept);
 }
 
 // Tables of a group with a window, sinks; rows of queries, keys and values alone, rows with more behind

@@ -12,6 +12,7 @@
 #include "kernels/paged_attention.h"
 #include "kernels/residual_streams.h"
 #include "kernels/rows.h"
+#include "kernels/selective_scan.h"
 
 namespace pagoda::device_ops {
 
@@ -78,6 +79,7 @@ bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32
                       std::int32_t kv_heads, std::int32_t head_size);
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args);
 void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
+void selective_scan(DeviceOps& ops, const SelectiveScanArgs& args);
 // Floats of splits that are worth scratch: more rows are computed in several goes.
 inline constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
 std::int64_t mixture_scratch(const MixtureArgs& args);

@@ -9,6 +9,7 @@
 #include "kernels/logits.h"
 #include "kernels/mixture.h"
 #include "kernels/paged_attention.h"
+#include "kernels/selective_scan.h"
 
 namespace pagoda::reference {
 
@@ -53,6 +54,8 @@ void linear_attention(const LinearAttentionArgs& args, const StateSequence& sequ
 // Channels [begin, end) of one sequence.
 void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t begin,
                  std::int64_t end);
+void selective_scan(const SelectiveScanArgs& args, const StateSequence& sequence, std::int64_t begin,
+                    std::int64_t end);
 
 LogitMax max_logit(std::span<const float> logits);
 float log_sum_exp(std::span<const float> logits);

@@ -5,9 +5,8 @@
 #include "models/reading.h"
 
 namespace pagoda {
-namespace {
 
-// Bounds of steps: a pair, of which the second may be infinite (which JSON has no number for).
+// The second may be infinite, which JSON has no number for.
 void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states) {
   const json::value* limit = h.find("time_step_limit");
   const json::array* pair = h.list("time_step_limit");
@@ -22,6 +21,8 @@ void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states) {
   if (!(states.least_step >= 0) || !(states.least_step <= states.most_step))
     h.fail("time_step_limit", "a list of two numbers, the smaller one first");
 }
+
+namespace {
 
 // "mamba_d_head": "auto" is the share of a head.
 std::int32_t head_size(Hyperparameters& h, std::int64_t width, std::int32_t heads) {
