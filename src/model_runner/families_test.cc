@@ -224,6 +224,7 @@ bool becomes_a_gguf_file(const std::string& family) {
                                             "hy_v3",
                                             "internvl",
                                             "internvl_chat",
+                                            "iquestcoder",
                                             "jais2",
                                             "minimax_m2",
                                             "minimax_m2_half",

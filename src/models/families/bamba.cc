@@ -1,0 +1,50 @@
+// Bamba: Mamba-2 in most layers, in the others attention that rotates half of each head; gated feed-forwards.
+#include <algorithm>
+
+#include "models/reading.h"
+
+namespace pagoda {
+namespace {
+
+void read_bamba(Hyperparameters& h, ModelInfo& model) {
+  h.only("hidden_act", "silu");  // the convolution has it, too
+  // Other fields or the tensors say these, too; the share that rotates is the same in all models.
+  h.without_effect(
+      "attn_rotary_emb layer_types layers_block_type mamba_proj_bias num_logits_to_keep z_loss_coefficient");
+  const LinearAttentionConfig states =
+      read_mamba(h, std::int64_t{h.integer("mamba_expand", 2)} * model.decoder.hidden_size);
+  std::vector<std::int32_t> attention;
+  if (h.find("attn_layer_indices") != nullptr) attention = h.integers("attn_layer_indices");
+  use_mixer(
+      h, states,
+      layers_where(
+          model, [&](std::int32_t layer) { return std::ranges::find(attention, layer) == attention.end(); }),
+      model);
+}
+
+void bamba_names(WeightNames& names) {
+  mamba2_names(names, "mamba");
+  names.final_norm = "model.final_layernorm";
+  names.mlp_norm = "pre_ff_layernorm";
+  names.gate = "feed_forward.gate_proj";
+  names.up = "feed_forward.up_proj";
+  names.down = "feed_forward.down_proj";
+}
+
+}  // namespace
+
+PAGODA_FAMILY(bamba) = {
+    .architecture = "bamba",
+    .configs =
+        {{"BambaForCausalLM", "bamba",
+          R"({"vocab_size":128000,"intermediate_size":14336,"num_key_value_heads":8,"rms_norm_eps":1e-5,
+                     "max_position_embeddings":262144,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0,
+                     "partial_rotary_factor":0.5})",
+          read_bamba}},
+    .names = bamba_names,
+    .row = {.name = "Bamba 9B",
+            .differs = "Mamba-2 in most layers, RoPE on half of each head in the others; one rank only",
+            .size = "9B",
+            .config = R"({"model_type":"bamba","attn_layer_indices":[9,18,27]})"}};
+
+}  // namespace pagoda
