@@ -37,6 +37,7 @@ PROGRAMS = (
     "pagoda_example",
     "pagoda_kv_shared",
     "fake_cuda_driver",
+    "fake_nccl",
 )  # end-to-end tests start and load these
 TIER_PROGRAMS = ("pagoda", "pagoda_kv_shared")
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times

@@ -77,6 +77,19 @@ class IdleDevice final : public device::Device {
   Status destroy_graph(device::GraphId) override { return ok_status(); }
   Status open_products() override { return unavailable("none"); }
   Status multiply(device::StreamId, const device::ProductArgs&) override { return ok_status(); }
+  Status open_collectives() override { return unavailable("none"); }
+  Result<device::GroupName> name_group() override { return unavailable("none"); }
+  Status join_group(const device::GroupName&, std::int32_t, std::int32_t,
+                    std::chrono::milliseconds) override {
+    return unavailable("none");
+  }
+  Status sum_over_group(device::StreamId, float*, std::int64_t) override { return ok_status(); }
+  Status gather_of_group(device::StreamId, const float*, float*, std::int64_t) override {
+    return ok_status();
+  }
+  std::uint32_t exchanges_done() const override { return 0; }
+  Status group_error() override { return ok_status(); }
+  void leave_group(const Status&) override {}
   Status start_profile() override { return ok_status(); }
   Result<std::vector<device::KernelTime>> end_profile() override { return std::vector<device::KernelTime>(); }
   std::size_t granule() const override { return std::size_t{2} << 20; }

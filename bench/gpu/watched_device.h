@@ -79,6 +79,21 @@ class WatchedDevice final : public Device {
   Status unmap(std::byte* address, std::size_t bytes) override { return device_->unmap(address, bytes); }
   Result<Window> create_window(std::size_t bytes) override { return device_->create_window(bytes); }
   Result<std::byte*> open_window(const WindowHandle& handle) override { return device_->open_window(handle); }
+  Status open_collectives() override { return device_->open_collectives(); }
+  Result<GroupName> name_group() override { return device_->name_group(); }
+  Status join_group(const GroupName& name, std::int32_t rank, std::int32_t size,
+                    std::chrono::milliseconds timeout) override {
+    return device_->join_group(name, rank, size, timeout);
+  }
+  Status sum_over_group(StreamId stream, float* data, std::int64_t count) override {
+    return device_->sum_over_group(stream, data, count);
+  }
+  Status gather_of_group(StreamId stream, const float* own, float* all, std::int64_t count) override {
+    return device_->gather_of_group(stream, own, all, count);
+  }
+  std::uint32_t exchanges_done() const override { return device_->exchanges_done(); }
+  Status group_error() override { return device_->group_error(); }
+  void leave_group(const Status& why) override { device_->leave_group(why); }
   Result<StreamId> create_stream() override { return device_->create_stream(); }
   Result<EventId> create_event() override { return device_->create_event(); }
   Status record(EventId event, StreamId stream) override { return device_->record(event, stream); }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "device/collectives.h"
 #include "device/kernel_times.h"
 #include "device/peer_windows.h"
 #include "device/virtual_memory.h"
@@ -68,7 +69,7 @@ struct ProductArgs {
 
 // Virtual memory comes with its own rules (virtual_memory.h): its calls are done when they return, and what
 // is in streams and touches what changes is a fault.
-class Device : public VirtualMemory, public PeerWindows {
+class Device : public VirtualMemory, public PeerWindows, public Collectives {
  public:
   virtual std::string describe() const = 0;  // one line
   // The sticky error; ok while there is none. Hardware may fail while nothing runs.

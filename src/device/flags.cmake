@@ -16,9 +16,9 @@ else()
 endif()
 # Other sanitizers than the precompiled headers'.
 set_source_files_properties(${device_hooked} ${device_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-# Libraries with the calls of cuBLASLt and NVML, which the tests of those who call them open.
+# Libraries with the calls of cuBLASLt, NCCL and NVML, which the tests of those who call them open.
 if(TARGET device_test)
-  foreach(fake fake_cublaslt fake_nvml)
+  foreach(fake fake_cublaslt fake_nccl fake_nvml)
     add_library(${fake} MODULE device/cuda/${fake}.cpp)
     add_dependencies(device_test ${fake})
     string(TOUPPER ${fake} name)

@@ -193,5 +193,25 @@ TEST(RankKernels, AHandleOfNoWindowIsRefused) {
   EXPECT_EQ(ranks[0]->device->open_window(WindowHandle{}).error().code(), StatusCode::unavailable);
 }
 
+TEST(RankKernels, ExchangesAreCountedAndTold) {
+  auto device = EmulatedDevice::create({});
+  ASSERT_TRUE(device);
+  const StreamId stream = *(*device)->create_stream();
+  auto words = DeviceArray<std::uint32_t>::create(**device, 2, "counts");
+  auto here = PinnedArray<std::uint32_t>::create(**device, 2);
+  here->data()[0] = 0xFFFFFFFF;  // it wraps
+  here->data()[1] = 5;
+  ASSERT_TRUE((*device)->copy_in(stream, words->bytes(), here->bytes(), 8).ok());
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(launch(**device, stream, kernel(**device, KernelId::count_exchange),
+                       LaunchShape{.grid = {1}, .block = {kWarp}},
+                       CountExchangeArgs{.count = words->data(), .told = words->data() + 1})
+                    .ok());
+  ASSERT_TRUE((*device)->copy_out(stream, here->bytes(), words->bytes(), 8).ok());
+  ASSERT_TRUE((*device)->synchronize(stream).ok());
+  EXPECT_EQ(here->data()[0], 2u);
+  EXPECT_EQ(here->data()[1], 2u);
+}
+
 }  // namespace
 }  // namespace pagoda::device

@@ -4,6 +4,8 @@
 
 #include "base/strings.h"
 #include "device_runner/device_model_runner.h"
+#include "device_runner/rank_library.h"
+#include "device_runner/rank_windows.h"
 #include "kernels/device/ops.h"
 
 namespace pagoda::device_runner {
@@ -24,11 +26,11 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
   model_ = *std::move(decoder);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
   PAGODA_RETURN_IF_ERROR(reserve_scratch());
-  if (windows_) ops_->join_ranks(windows_->ranks());
+  if (carrier_) ops_->join_ranks(carrier_->ranks());
   return device_->synchronize(stream_);
 }
 
-Status DeviceModelRunner::create_windows() {
+Status DeviceModelRunner::create_carrier(RankParts by) {
   std::int64_t widest = std::max(config().vocab_size, config().hidden_size);
   for (const DecoderLayer& layer : model_->weights().layers) {
     for (PackedLinear* last : layer.mixer->output_products()) widest = std::max(widest, last->k());
@@ -37,16 +39,19 @@ Status DeviceModelRunner::create_windows() {
   for (const LayerConfig& layer : config().layers)
     if (const MixtureConfig* const mixture = layer.mixture())
       widest = std::max<std::int64_t>(widest, mixture->expert.intermediate_size);
-  auto windows = RankWindows::create(*device_, stream_, options_.parallel, widest);
-  if (!windows) return windows.error();
-  windows_ = *std::move(windows);
-  return ok_status();
+  const auto take = [this](auto made) -> Status {
+    if (!made) return made.error();
+    carrier_ = *std::move(made);
+    return ok_status();
+  };
+  return by == RankParts::library ? take(RankLibrary::create(*device_, stream_, options_.parallel, widest))
+                                  : take(RankWindows::create(*device_, stream_, options_.parallel, widest));
 }
 
 Status DeviceModelRunner::connect() {
-  if (!windows_) return ok_status();
-  PAGODA_RETURN_IF_ERROR(windows_->connect());
-  ops_->join_ranks(windows_->ranks());
+  if (!carrier_) return ok_status();
+  PAGODA_RETURN_IF_ERROR(carrier_->connect());
+  ops_->join_ranks(carrier_->ranks());
   return ok_status();
 }
 

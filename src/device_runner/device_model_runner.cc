@@ -124,6 +124,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     PAGODA_RETURN_IF_ERROR(device->open_products().annotate("--device-products cublaslt"));
   }
 
+  if (options.parallel.size() > 1 && kernels.rank_parts == RankParts::library)
+    PAGODA_RETURN_IF_ERROR(device->open_collectives().annotate("--disable-custom-all-reduce"));
   if (kernels.products == MatrixProducts::w8a8)
     PAGODA_RETURN_IF_ERROR(check_w8a8(*source, *device, *weights));
 
@@ -158,7 +160,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
                dtype_info(layout->dtype).block_bytes == 1 ? "16" : "8", " up to 256"));
   runner->identity_ = source->identity();
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
-  if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_windows());
+  if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_carrier(kernels.rank_parts));
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
@@ -308,7 +310,7 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .kv_bytes = mapper_ ? mapper_->arena().bytes() : cache_.size_bytes(),
           .swap_bytes = swap_space_.count(),
           .activation_bytes = released_ ? 0 : ops_->size_bytes() - weights - embedding_bytes(),
-          .buffer_bytes = arena_->size_bytes() + (windows_ ? windows_->size_bytes() : 0) +
+          .buffer_bytes = arena_->size_bytes() + (carrier_ ? carrier_->size_bytes() : 0) +
                           (pooler_    ? pooler_->bytes() + hidden_.size_bytes()
                            : sampler_ ? sampler_->size_bytes()
                                       : 0),

@@ -2,7 +2,7 @@
 // DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the model's forward pass
 // by the ops of kernels/device/, sampling. Owns the device, the weights, the KV bytes and the swap space. KV
 // groups are the CPU's, and so is the pooling of hidden states. As one rank of several, each with a device,
-// it owns that rank's part; their kernels exchange parts of rows (rank_windows.h), and only rank 0 samples.
+// it owns that rank's part; their parts of rows are exchanged (rank_carrier.h), and only rank 0 samples.
 // Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
 // work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
 // runs but what tiers copy (tier_copies.h), on threads and streams of their own. With run_ahead() a step is
@@ -21,7 +21,7 @@
 #include "device/step_arena.h"
 #include "device_runner/device_pages.h"
 #include "device_runner/device_sampler.h"
-#include "device_runner/rank_windows.h"
+#include "device_runner/rank_carrier.h"
 #include "device_runner/step_graphs.h"
 #include "device_runner/tier_copies.h"
 #include "kernels/device/device_ops.h"
@@ -36,12 +36,16 @@
 
 namespace pagoda::device_runner {
 
+// Carriers of the ranks' parts (rank_carrier.h).
+enum class RankParts : std::uint8_t { windows, library };
+
 // Which of a device's kernels are used where there is a choice, and whether steps are replayed and measured
 // (step_clock.h).
 struct DeviceKernels {
   AttentionKernels attention = AttentionKernels::automatic;
   MatrixProducts products = MatrixProducts::automatic;
   GraphUse graphs = GraphUse::automatic;
+  RankParts rank_parts = RankParts::windows;
   bool measure_idle = false;  // StepResult::idle_seconds
 };
 
@@ -147,7 +151,7 @@ class DeviceModelRunner final : public RankRunner {
   bool samples() const { return options_.parallel.rank() == 0; }
   // All ranks bring the logits of so many rows at a time.
   std::int64_t drawn_rows_at_once() const;
-  Status create_windows();
+  Status create_carrier(RankParts by);
   Status prepare_pooling(const ModelSource& source);
   Status pool(const ScheduledBatch& batch, StepResult& result);
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
@@ -177,7 +181,7 @@ class DeviceModelRunner final : public RankRunner {
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
-  std::unique_ptr<RankWindows> windows_;  // null: alone
+  std::unique_ptr<RankCarrier> carrier_;  // null: alone
   bool measures_idle_ = false;
   std::unique_ptr<StepClock> clock_;        // rank 0, where it measures
   std::unique_ptr<DeviceSampler> sampler_;  // rank 0

@@ -1,7 +1,8 @@
 // Goal: a model that is cut over several devices gives the bits of one device: eager and replayed, with
-// prompts in chunks, in float32 and bfloat16; a lost rank is reported, and no rank waits forever.
-// Method: ranks as threads of this process (model_runner/test_ranks.h), each with an emulated device, whose
-// order of streams and times of arrival follow a seed.
+// prompts in chunks, in float32 and bfloat16, through windows and by a library of NCCL's calls; a lost rank
+// is reported, and no rank waits forever. Method: ranks as threads of this process
+// (model_runner/test_ranks.h), each with an emulated device, whose order of streams and times of arrival
+// follow a seed; device/cuda/fake_nccl.cpp.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ struct Devices {
   GraphUse graphs = GraphUse::automatic;
   std::uint64_t seed = 5;
   std::int64_t lost_launch = 0;  // the last rank has it
+  RankParts parts = RankParts::windows;
 };
 
 LoadRank load_on(const Devices& devices, std::int32_t size) {
@@ -47,10 +49,11 @@ LoadRank load_on(const Devices& devices, std::int32_t size) {
              const RunnerOptions& options) -> Result<std::unique_ptr<RankRunner>> {
     const std::int32_t rank = options.parallel.rank();
     auto device = EmulatedDevice::create({.seed = devices.seed + static_cast<std::uint64_t>(rank),
-                                          .lost_launch = rank == size - 1 ? devices.lost_launch : 0});
+                                          .lost_launch = rank == size - 1 ? devices.lost_launch : 0,
+                                          .nccl = PAGODA_FAKE_NCCL});
     if (!device) return device.error();
-    auto runner =
-        DeviceModelRunner::create(std::move(source), options, *std::move(device), {.graphs = devices.graphs});
+    auto runner = DeviceModelRunner::create(std::move(source), options, *std::move(device),
+                                            {.graphs = devices.graphs, .rank_parts = devices.parts});
     if (!runner) return runner.error();
     return std::unique_ptr<RankRunner>(*std::move(runner));
   };
@@ -135,6 +138,7 @@ TEST_P(SplitFamily, HasTheBitsOfOneDevice) {
   if (!info->decoder.head) GTEST_SKIP() << "makes vectors";
   const std::vector<TestSequence> want = on_one(folder, options_of());
   expect_one_devices_bits(folder, 2, options_of(), want, {.graphs = GraphUse::check});
+  expect_one_devices_bits(folder, 2, options_of(), want, {.parts = RankParts::library});
   if (tries_all())
     expect_one_devices_bits(folder, 2, options_of(), want, {.graphs = GraphUse::off, .seed = 9});
   std::filesystem::remove_all(folder);
@@ -150,9 +154,12 @@ TEST(DeviceRanks, AnyNumberHasTheBitsOfOneDevice) {
       const std::vector<TestSequence> want = on_one(fixture(name), options);
       for (const std::int32_t size : {2, 4})
         for (std::uint64_t seed = 0; seed < std::max<std::uint64_t>(2, num_seeds() / 10); ++seed)
-          expect_one_devices_bits(
-              fixture(name), size, options, want,
-              {.graphs = seed % 2 == 0 ? GraphUse::automatic : GraphUse::off, .seed = seed});
+          for (const RankParts parts : {RankParts::windows, RankParts::library})
+            if (parts == RankParts::windows || seed == 0)
+              expect_one_devices_bits(fixture(name), size, options, want,
+                                      {.graphs = seed % 2 == 0 ? GraphUse::automatic : GraphUse::off,
+                                       .seed = seed,
+                                       .parts = parts});
     }
 }
 
@@ -167,10 +174,51 @@ TEST(DeviceRanks, AHeadOfKeysOnSeveralRanksHasTheBitsOfOneDevice) {
   expect_one_devices_bits(fixture("gemma3"), 4, options, on_one(fixture("gemma3"), options), {});
 }
 
-TEST(DeviceRanks, ALostRankIsToldOf) {
+// Without the bits of one device, sums are right, and a step that is replayed has those of an eager one.
+TEST(DeviceRanks, SumsOfALibraryAreRight) {
+  for (const char* name : {"llama", "mixtral"}) {
+    SCOPED_TRACE(name);
+    const std::vector<TestSequence> want = on_one(fixture(name), options_of());
+    TestRanks ranks(fixture(name), options_of(), 3, false, {},
+                    load_on({.graphs = GraphUse::check, .parts = RankParts::library}, 3));
+    ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+    const std::vector<TestSequence> got = generate(*ranks.runner, ranks.runner->local());
+    EXPECT_GT(dynamic_cast<const DeviceModelRunner&>(ranks.runner->local()).graph_stats().replayed, 0);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(got[i].tokens, want[i].tokens);
+      for (std::size_t t = 0; t < want[i].prompt_scores.size(); ++t)
+        EXPECT_NEAR(got[i].prompt_scores[t].chosen.logprob, want[i].prompt_scores[t].chosen.logprob, 1e-3);
+    }
+  }
+}
+
+TEST(DeviceRanks, ADeviceWithoutTheLibraryRefusesIt) {
+  const LoadRank load = [](std::shared_ptr<const ModelSource> source,
+                           const RunnerOptions& options) -> Result<std::unique_ptr<RankRunner>> {
+    auto device = EmulatedDevice::create({.nccl = options.parallel.rank() == 0 ? "" : PAGODA_FAKE_NCCL});
+    if (!device) return device.error();
+    auto runner = DeviceModelRunner::create(std::move(source), options, *std::move(device),
+                                            {.rank_parts = RankParts::library});
+    if (!runner) return runner.error();
+    return std::unique_ptr<RankRunner>(*std::move(runner));
+  };
+  TestRanks ranks(fixture("llama"), options_of(), 2, true, {}, load);
+  EXPECT_EQ(ranks.status.message(),
+            "--disable-custom-all-reduce: an emulated device has no NCCL (nccl=FILE names a library with its "
+            "calls)");
+}
+
+class LostRank : public ::testing::TestWithParam<RankParts> {};
+INSTANTIATE_TEST_SUITE_P(All, LostRank, ::testing::Values(RankParts::windows, RankParts::library),
+                         [](const auto& info) {
+                           return info.param == RankParts::windows ? "windows" : "library";
+                         });
+
+TEST_P(LostRank, IsToldOf) {
   RunnerOptions options = options_of();
   options.parallel.timeout = RankTimeout{2'000};
-  TestRanks ranks(fixture("llama"), options, 2, true, {}, load_on({.lost_launch = 150}, 2));
+  TestRanks ranks(fixture("llama"), options, 2, true, {},
+                  load_on({.lost_launch = 150, .parts = GetParam()}, 2));
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
   TestSequence sequence = greedy({5, 9, 3});
   Driver driver(*ranks.runner, 16, ranks.runner->local().kv_plan().groups);
@@ -183,7 +231,7 @@ TEST(DeviceRanks, ALostRankIsToldOf) {
       << ranks.statuses[1].message();
 }
 
-TEST(DeviceRanks, SleepAndWakeKeepTheBits) {
+TEST_P(LostRank, SleepAndWakeKeepTheBits) {
   const std::string model = fixture("llama");
   RunnerOptions options = options_of();
   options.reopen = [model]() -> Result<std::shared_ptr<const ModelSource>> {
@@ -191,7 +239,7 @@ TEST(DeviceRanks, SleepAndWakeKeepTheBits) {
     if (!source) return source.error();
     return std::shared_ptr<const ModelSource>(*std::move(source));
   };
-  TestRanks ranks(model, options, 2, true, {}, load_on({}, 2));
+  TestRanks ranks(model, options, 2, true, {}, load_on({.parts = GetParam()}, 2));
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
   const std::vector<TestSequence> before = generate(*ranks.runner, ranks.runner->local());
   for (const auto content : {ModelRunner::KvContent::keep, ModelRunner::KvContent::drop}) {

@@ -111,9 +111,10 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, std::size_t slot) {
   PAGODA_RETURN_IF_ERROR(copy_blocks(batch.block_copies));
   PAGODA_RETURN_IF_ERROR(start_tier_moves(batch));
   if (!batch.empty()) {
+    if (carrier_) carrier_->begin();
     PAGODA_RETURN_IF_ERROR(forward());
     PAGODA_RETURN_IF_ERROR(pooler_ ? pool(batch, result) : pools() ? ok_status() : sample(batch, slot));
-    if (windows_) return windows_->check();
+    if (carrier_) return carrier_->check();
   }
   return steps_[slot].runs ? ok_status() : device_->synchronize(stream_);
 }
@@ -295,7 +296,7 @@ Status DeviceModelRunner::plan_draws(const ScheduledBatch& batch, std::size_t sl
   Step& step = steps_[slot];
   step.planned = false;
   const std::span<const OutputRow> outputs = step_.output_rows();
-  if (sampler_ == nullptr || windows_ || std::cmp_greater(outputs.size(), drawn_rows_at_once()) ||
+  if (sampler_ == nullptr || carrier_ || std::cmp_greater(outputs.size(), drawn_rows_at_once()) ||
       !std::ranges::all_of(outputs, is_drawn))
     return ok_status();
   step.rows.clear();

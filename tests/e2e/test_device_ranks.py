@@ -4,13 +4,19 @@ sleeps and wakes; a device that is lost ends the server and tells its clients; w
 """
 
 import concurrent.futures
+import os
+import pathlib
+import signal
+import subprocess
 
 import httpx
 import pytest
-from conftest import Server, serving
+from conftest import Server, binary, serving
 from test_device import EMULATED, FLAGS, MODES, PROMPTS, TINY, VIRTUAL, ask, expect_refusal, ids
 
 RANKS = ["--tensor-parallel-size", "2", "--rank-timeout", "60"]
+FAKE_NCCL = pathlib.Path(binary()).resolve().parent / "src/libfake_nccl.so"
+BY_NCCL = ["--disable-custom-all-reduce"]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,49 @@ def test_answers_are_those_of_one_device(one, two, mode):
         [c["logprobs"] for c in answer] for answer in answers[1]
     ]
     assert any("2 ranks of an emulated device" in line for line in two.log), two.log
+
+
+def by_nccl():
+    if not FAKE_NCCL.exists():
+        pytest.skip("a build without tests has no library with NCCL's calls")
+    return ["--device", "emulated", "--emulated-device", f"memory=16MiB,nccl={FAKE_NCCL}", *BY_NCCL]
+
+
+@pytest.mark.parametrize("sums", [[], ["--no-deterministic-allreduce"]], ids=["gathered", "summed"])
+def test_nccl_brings_the_same(one, sums):
+    with serving(TINY / "qwen3", *FLAGS, *by_nccl(), *RANKS, *sums) as server:
+        for prompt in PROMPTS[1:3]:
+            how = {"temperature": 0, "logprobs": 3}
+            wanted, got = ask(one, prompt, **how), ask(server, prompt, **how)
+            assert ids(got) == ids(wanted)
+            if not sums:
+                assert [c["logprobs"] for c in got] == [c["logprobs"] for c in wanted]
+    assert any("decode steps replayed" in line for line in server.log), "".join(server.log)
+
+
+def children(process):
+    listed = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in listed.split()]
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
+@pytest.mark.parametrize("nccl", [False, True], ids=["windows", "nccl"])
+def test_a_lost_rank_ends_the_server_and_tells_its_client(nccl, how):
+    flags = by_nccl() if nccl else EMULATED
+    with serving(TINY / "qwen3", *FLAGS, *flags, "--tensor-parallel-size", "2", "--rank-timeout", "2") as server:
+        (rank,) = children(server.process)
+        body = {"prompt": PROMPTS[0], "max_tokens": 40, "ignore_eos": True, "stream": True}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=120) as answer:
+            seen = ""
+            for text in answer.iter_text():
+                if not seen:
+                    os.kill(rank, how)
+                seen += text
+        assert "The engine has stopped." in seen
+        assert httpx.get(server.url + "/health", timeout=30).status_code == 503
+        assert server.process.wait(60) != 0
+        if how is signal.SIGSTOP:
+            assert any("rank" in line and " within 2" in line for line in server.log), "".join(server.log)
 
 
 @pytest.mark.parametrize("model", ["gemma3", "qwen3_moe"])
@@ -127,6 +176,11 @@ def test_a_ranks_device_lost_while_nothing_runs_ends_the_server():
         (["--tensor-parallel-size", "2", "--device", "cuda:1,1"], "names GPU 1 twice"),
         (["--tensor-parallel-size", "2", "--emulated-device", "refused-allocation=9"], "rank 1: --device emulated"),
         (["--tensor-parallel-size", "7"], "cannot split the model over 7 ranks"),
+        (["--tensor-parallel-size", "2", *BY_NCCL], "--disable-custom-all-reduce: an emulated device has no NCCL"),
+        (
+            ["--tensor-parallel-size", "2", *BY_NCCL, "--emulated-device", "nccl=libnone.so.2"],
+            "--disable-custom-all-reduce: there is no libnone.so.2 here",
+        ),
     ],
 )
 def test_what_several_devices_have_not_is_refused(flags, said):

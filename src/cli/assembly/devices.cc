@@ -53,6 +53,8 @@ Status check_device_flags(const EngineFlags& flags) {
 }
 
 Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& ignored) {
+  if (flags.disable_custom_all_reduce && (!uses_device(flags) || flags.tensor_parallel_size == 1))
+    ignored.emplace_back("--disable-custom-all-reduce");
   if (uses_device(flags)) {
     const Status status = check_ignored_on_device(ignored);
     return status.ok() ? status : status.annotate(concat("--device ", flags.device));
@@ -80,7 +82,8 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, st
                                                 .seed = asked.seed + static_cast<std::uint64_t>(rank),
                                                 .refused_allocation = fails ? asked.refused_allocation : 0,
                                                 .lost_launch = fails ? asked.lost_launch : 0,
-                                                .lost_look = fails ? asked.lost_look : 0});
+                                                .lost_look = fails ? asked.lost_look : 0,
+                                                .nccl = asked.nccl});
   if (!device) return device.error().annotate("--device emulated");
   PAGODA_RETURN_IF_ERROR(set_early_launch(flags, **device));
   return std::unique_ptr<device::Device>(*std::move(device));
@@ -121,6 +124,8 @@ device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
           .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
                     : flags.device_graphs == "check" ? device_runner::GraphUse::check
                                                      : device_runner::GraphUse::automatic,
+          .rank_parts = flags.disable_custom_all_reduce ? device_runner::RankParts::library
+                                                        : device_runner::RankParts::windows,
           .measure_idle = flags.device_idle};
 }
 

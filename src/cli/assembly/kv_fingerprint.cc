@@ -69,7 +69,9 @@ void add_arithmetic(Fingerprint& out, const EngineFlags& flags, const LoadedRunn
     out.add("cpu level", cpu_kernels_name(level));
   }
   const int ranks = flags.mpi_local_size > 0 ? -1 : flags.tensor_parallel_size;
-  out.add("ranks", concat(ranks, flags.deterministic_allreduce ? " gather" : " sum"));
+  out.add("ranks", concat(ranks, flags.deterministic_allreduce     ? " gather"
+                                 : flags.disable_custom_all_reduce ? " sum by NCCL"
+                                                                   : " sum"));
   const KvLayout page = runner.kv_page_layout();
   const KvGroupPlan& plan = runner.kv_plan();
   out.add("row",

@@ -38,6 +38,8 @@ Status run_doctor(const DoctorArgs& args) {
   print_row("device code", device::cuda_build());
   print_row("device products",
             concat("own kernels; with --device-products cublaslt: ", device::cuda_products()));
+  print_row("device exchanges",
+            concat("own kernels; with --disable-custom-all-reduce: ", device::cuda_exchanges()));
   print_row("memory available", concat(fixed(double(available_memory_bytes()) / 1e9, 1), " GB"));
   {
     ThreadPool pool(threads);

@@ -37,6 +37,10 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
     begin = end + 1;
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
+    if (name == "nccl" && equals + 1 < part.size()) {
+      flags.nccl = part.substr(equals + 1);
+      continue;
+    }
     const auto number = equals == std::string::npos ? std::nullopt : parse_size(part.substr(equals + 1));
     if (!number || *number < 0) return invalid_argument(concat("'", part, "' is not NAME=N"));
     if (name == "memory") {
@@ -58,7 +62,8 @@ Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text) {
       flags.refused_allocation = *number;
     } else {
       return invalid_argument(concat(
-          "'", name, "' is not one of memory, granule, seed, lost-launch, lost-look and refused-allocation"));
+          "'", name,
+          "' is not one of memory, granule, seed, lost-launch, lost-look, refused-allocation and nccl"));
     }
   }
   return flags;

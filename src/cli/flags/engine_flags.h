@@ -73,6 +73,7 @@ struct EmulatedDeviceFlags {
   std::uint64_t seed = 0;                              // orders the work of its streams
   // Faults, counted from 1; 0: none.
   std::int64_t lost_launch = 0, lost_look = 0, refused_allocation = 0;
+  std::string nccl = {};  // file of a library with NCCL's calls; empty: none
 };
 inline constexpr std::int64_t kMinEmulatedGranule = 4096;
 inline constexpr std::int64_t kMinEmulatedMemory = std::int64_t{1} << 20;
@@ -189,7 +190,8 @@ struct EngineFlags {
   std::int32_t mpi_rank = 0;        // this process's, under mpirun
   std::int32_t mpi_local_rank = 0;  // its number among those of this machine
   bool deterministic_allreduce = true;
-  double rank_timeout_s = 4.0;  // 0: wait for ever
+  bool disable_custom_all_reduce = false;  // devices: NCCL instead of kernels that reach the others' memory
+  double rank_timeout_s = 4.0;             // 0: wait for ever
 
   std::string record;  // serve: file for the run's log (sim/run_log.h); empty: none
 

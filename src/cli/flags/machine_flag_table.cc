@@ -44,7 +44,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
       {.name = "emulated-device",
        .value = flags::parsed("NAME=N,...", store_emulated),
        .help = "settings of --device emulated: memory, granule, seed (stream order), lost-launch, "
-               "lost-look, refused-allocation",
+               "lost-look, refused-allocation, nccl",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "warpgroups", "plain"}),
@@ -131,6 +131,13 @@ std::vector<Flag> rank_flag_table(EngineFlags& flags) {
        .help = "sum the ranks' results in a fixed order; off: less data is sent, the last bits differ",
        .details = "gather the ranks' partial results and sum them in a fixed order, so that any number of "
                   "ranks gives the bits of one process; off: less data is sent, and the last bits differ"},
+      {.name = "disable-custom-all-reduce",
+       .value = flags::on_off(flags.disable_custom_all_reduce),
+       .help = "ranks on GPUs exchange activations by NCCL instead of kernels that use peer memory",
+       .details = "ranks on GPUs exchange activations by NCCL (libnccl.so.2, opened on demand) instead of "
+                  "kernels that write to each other's memory ([on "
+                  "devices](tensor-parallelism.md#on-devices)); bits change only with "
+                  "`--no-deterministic-allreduce`. `pagoda doctor` shows which library is installed"},
       {.name = "rank-timeout",
        .value = flags::number(flags.rank_timeout_s, 0, kMaxSeconds),
        .help = "seconds without an answer after which a rank is lost and the engine ends; 0: never",

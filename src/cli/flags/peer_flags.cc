@@ -46,7 +46,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "moe-backend", Shape::one},
     {Peer::vllm, "all2all-backend", Shape::one},
     {Peer::vllm, "disable-cascade-attn", Shape::on_off},
-    {Peer::vllm, "disable-custom-all-reduce", Shape::on_off},
     {Peer::vllm, "disable-hybrid-kv-cache-manager", Shape::on_off},
     {Peer::vllm, "disable-frontend-multiprocessing", Shape::on_off},
     {Peer::vllm, "max-parallel-loading-workers", Shape::one},

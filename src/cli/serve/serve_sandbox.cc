@@ -90,6 +90,8 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
     add_with_links(*model, rules.readable);
     if (const auto files = find_model_files(*model, hub)) add_with_links(files->path, rules.readable);
   }
+  if (const std::string& nccl = flags.emulated_device.nccl; !nccl.empty())
+    add_with_links(nccl, rules.readable);
   const ServerFlags& server = flags.server;
   if (!flags.config.empty()) rules.readable.push_back(folder_of(flags.config));
   for (const std::string* path : {&flags.tokenizer, &flags.chat_template, &flags.prefix_file})

@@ -121,12 +121,16 @@ Status CudaDevice::status_of(cudaError_t error, const char* call) {
 CudaDevice::~CudaDevice() {
   watch_.reset();
   enter();
+  // The library waits for graphs that hold its calls.
+  for (cudaGraphExec_t graph : graphs_)
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  nccl_.reset();
+  if (exchanges_ != nullptr) cudaFree(exchanges_);
+  if (told_exchanges_ != nullptr) cudaFreeHost(told_exchanges_);
   products_.reset();
   if (workspace_ != nullptr) cudaFree(workspace_);
   for (void* window : opened_) cudaIpcCloseMemHandle(window);
   for (std::byte* window : windows_) cudaFree(window);
-  for (cudaGraphExec_t graph : graphs_)
-    if (graph != nullptr) cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
@@ -177,6 +181,8 @@ std::string cuda_build() {
 
 std::string cuda_products() { return CublasLt::describe(); }
 
+std::string cuda_exchanges() { return Nccl::describe(); }
+
 Status check_cuda(std::int32_t index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -200,6 +206,8 @@ namespace pagoda::device {
 std::string cuda_build() { return "none: built without CUDA"; }
 
 std::string cuda_products() { return "none: built without CUDA"; }
+
+std::string cuda_exchanges() { return "none: built without CUDA"; }
 
 Status check_cuda(std::int32_t) {
   return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");

@@ -15,6 +15,9 @@ std::string cuda_build();
 // The library that --device-products cublaslt would use, in one line; or why none.
 std::string cuda_products();
 
+// The library that --disable-custom-all-reduce would use, likewise.
+std::string cuda_exchanges();
+
 // `index`: of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order.
 // unavailable: this build has no device code, or there is no such GPU, or no driver; one line that says
 // which.

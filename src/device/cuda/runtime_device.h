@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/driver_memory.h"
+#include "device/cuda/nccl.h"
 #include "device/cuda/xid_watch.h"
 #include "device/kernel_table.h"
 
@@ -72,6 +73,16 @@ class CudaDevice final : public Device {
 
   Result<Window> create_window(std::size_t bytes) override;
   Result<std::byte*> open_window(const WindowHandle& handle) override;
+
+  Status open_collectives() override;
+  Result<GroupName> name_group() override { return nccl_->name_group(); }
+  Status join_group(const GroupName& name, std::int32_t rank, std::int32_t size,
+                    std::chrono::milliseconds timeout) override;
+  Status sum_over_group(StreamId stream, float* data, std::int64_t count) override;
+  Status gather_of_group(StreamId stream, const float* own, float* all, std::int64_t count) override;
+  std::uint32_t exchanges_done() const override;
+  Status group_error() override { return nccl_->error(); }
+  void leave_group(const Status& why) override;
 
   Result<StreamId> create_stream() override;
   Result<EventId> create_event() override;
@@ -144,6 +155,7 @@ class CudaDevice final : public Device {
     is_lost_.store(true, std::memory_order_release);
     return lost_;
   }
+  Status count_exchange(StreamId stream, Status enqueued);
   // The kernel's own error, where it has one.
   Status put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args);
   Status put_copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes,
@@ -157,6 +169,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<DriverMemory> driver_;
   std::vector<std::byte*> windows_;  // own ones,
   std::vector<void*> opened_;        // and other processes'
+  std::unique_ptr<Nccl> nccl_;
+  // Exchanges that have run, and the same in pinned memory.
+  std::uint32_t *exchanges_ = nullptr, *told_exchanges_ = nullptr;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;  // by id; null: destroyed

@@ -9,6 +9,7 @@
 // It can be told to fail. It says nothing about speed, caches or memory models of real devices. A fault is a
 // sticky error that names kernel, block and thread. Threads: as Device; one call, and one piece of what is in
 // streams, at a time, by turns.
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "device/cuda/nccl.h"
 #include "device/device.h"
 #include "device/emulated/block_runner.h"
 #include "device/emulated/captured_graphs.h"
@@ -39,6 +41,8 @@ struct EmulatedOptions {
   // Kernels whose names begin so multiply by warpgroups from the end of each step of k: other bits. Empty:
   // none.
   std::string backward_kernels = {};
+  // A library with NCCL's calls that work on the host's memory, for collectives; empty: there is none.
+  std::string nccl = {};
 };
 
 class EmulatedDevice final : public Device {
@@ -68,6 +72,18 @@ class EmulatedDevice final : public Device {
   Status unmap(std::byte* address, std::size_t bytes) override;
   Result<Window> create_window(std::size_t bytes) override;
   Result<std::byte*> open_window(const WindowHandle& handle) override;
+  Status open_collectives() override;
+  Result<GroupName> name_group() override { return nccl_->name_group(); }
+  Status join_group(const GroupName& name, std::int32_t rank, std::int32_t size,
+                    std::chrono::milliseconds timeout) override {
+    group_size_ = size;
+    return nccl_->join(name, rank, size, timeout, [] {});
+  }
+  Status sum_over_group(StreamId stream, float* data, std::int64_t count) override;
+  Status gather_of_group(StreamId stream, const float* own, float* all, std::int64_t count) override;
+  std::uint32_t exchanges_done() const override { return exchanges_.load(); }
+  Status group_error() override { return nccl_->error(); }
+  void leave_group(const Status& why) override { nccl_->abort(why); }
   Result<StreamId> create_stream() override;
   Result<EventId> create_event() override;
   Status record(EventId event, StreamId stream) override;
@@ -118,6 +134,8 @@ class EmulatedDevice final : public Device {
   enum class Side { host, device };
   Status put_copy(StreamId stream, std::byte* to, Side to_side, const std::byte* from, Side from_side,
                   std::size_t bytes);
+  Status put_exchange(StreamId stream, std::string_view name, const float* own, std::int64_t count,
+                      float* all, std::int64_t all_count);
   std::string wrong_range(const std::byte* memory, Side side, std::size_t bytes) const;
   Status run_product(const ProductArgs& args);
   Status run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args);
@@ -126,6 +144,9 @@ class EmulatedDevice final : public Device {
   EmulatedOptions options_;
   DeviceMemory memory_;
   WindowMappings windows_;
+  std::unique_ptr<Nccl> nccl_;
+  std::int32_t group_size_ = 0;
+  std::atomic<std::uint32_t> exchanges_{0};
   AccessCounts access_counts_;
   BlockRunner runner_;
   StreamQueues queues_;

@@ -58,4 +58,10 @@ struct SumRowsArgs {
   std::int32_t width = 0;
 };
 
+// One more exchange by the device's library has run (../collectives.h): `count` goes up by one, and the host
+// is told.
+struct CountExchangeArgs {
+  std::uint32_t *count = nullptr, *told = nullptr;
+};
+
 }  // namespace pagoda::device

@@ -88,4 +88,13 @@ __global__ void sum_rows(SumRowsArgs args) {
   }
 }
 
+// One warp.
+__global__ void count_exchange(CountExchangeArgs args) {
+  begin_kernel();
+  if (threadIdx.x != 0) return;
+  const std::uint32_t count = *args.count + 1;
+  *args.count = count;
+  store_for_ranks(args.told, count);
+}
+
 }  // namespace pagoda::device::kernels

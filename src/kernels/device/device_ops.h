@@ -88,9 +88,12 @@ class DeviceOps {
   std::int64_t table_bytes(const TensorView& table) const;
 
   // This rank's place among those on several devices, and nanoseconds that one waits for another (0: no end).
+  // library: the device's own brings the ranks' parts, and the group's memory is this rank's alone: its own
+  // part lies in the first half of a window, all parts lie from the second half on.
   struct Ranks {
     device::RankGroup group = {};
     std::uint64_t patience = 0;
+    bool library = false;
   };
   void join_ranks(const Ranks& ranks) { ranks_ = ranks; }
   const Ranks& ranks() const { return ranks_; }
@@ -208,6 +211,11 @@ class DeviceOps {
   device::LayerLaunches& layers() { return layers_; }
   // A product by the device's own library.
   void multiply(const device::ProductArgs& args) { keep(device_.multiply(stream_, args)); }
+  // Sums and gathers by the device's own library.
+  void sum_over_group(float* data, std::int64_t count) { keep(device_.sum_over_group(stream_, data, count)); }
+  void gather_of_group(const float* own, float* all, std::int64_t count) {
+    keep(device_.gather_of_group(stream_, own, all, count));
+  }
 
  private:
   // Matrices of one shape, one behind the other.

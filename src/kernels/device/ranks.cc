@@ -1,5 +1,5 @@
-// Parts of rows that ranks on several devices have, brought together through windows: some rows at a time, as
-// many as the window has room for.
+// Parts of rows that ranks on several devices have, brought together through windows, or by the device's own
+// library: some rows at a time, as many as a window has room for.
 #include <algorithm>
 
 #include "kernels/device/ops.h"
@@ -7,8 +7,25 @@
 namespace pagoda::device_ops {
 namespace {
 
-// Calls go(first, count) for pieces of the rows whose widest part fits the window; every rank comes to the
-// same ones. Between share() and take() the ranks meet.
+// The group from whose windows the parts of all ranks can be read, of which the widest has so many floats.
+// Through windows the ranks only meet. The library brings parts of one size, one behind the other: what it
+// brings into this rank's own memory lies as if each rank had a window, whose first half was never written.
+device::RankGroup bring_parts(DeviceOps& ops, std::int64_t floats) {
+  device::RankGroup group = ops.ranks().group;
+  if (!ops.ranks().library) {
+    ops.keep(ops.layers().meet_ranks({.group = group, .patience = ops.ranks().patience}));
+    return group;
+  }
+  float* const room = reinterpret_cast<float*>(group.own);
+  float* const own = room + device::kWordsOfWindow;
+  ops.gather_of_group(own, own + group.half, floats);
+  for (std::int32_t rank = 0; rank < group.size; ++rank)
+    group.words[rank] = reinterpret_cast<device::WindowWords*>(room + rank * floats);
+  return group;
+}
+
+// Calls share(first, count) and take(first, count, group) for pieces of the rows whose widest part fits the
+// window; every rank comes to the same ones.
 template <class Share, class Take>
 void by_pieces(DeviceOps& ops, std::int64_t num_rows, std::int64_t widest, const Share& share,
                const Take& take) {
@@ -18,8 +35,7 @@ void by_pieces(DeviceOps& ops, std::int64_t num_rows, std::int64_t widest, const
   for (std::int64_t first = 0; first < num_rows; first += most) {
     const std::int64_t count = std::min(most, num_rows - first);
     share(first, count);
-    ops.keep(ops.layers().meet_ranks({.group = group, .patience = ops.ranks().patience}));
-    take(first, count);
+    take(first, count, bring_parts(ops, count * widest));
   }
 }
 
@@ -42,8 +58,9 @@ void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int
         ops.keep(ops.layers().share_rows(
             {.group = group, .rows = strided(own.at(first)), .width = i32(width)}, count));
       },
-      [&](std::int64_t first, std::int64_t count) {
+      [&](std::int64_t first, std::int64_t count, const device::RankGroup& there) {
         if (result == RankResult::of_first && group.rank != 0) return;
+        collect.group = there;
         collect.out = strided(all.at(first));
         ops.keep(ops.layers().collect_rows(collect, count));
       });
@@ -52,15 +69,20 @@ void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int
 
 void sum_ranks(DeviceOps& ops, RowShape shape, const Buffer& x) {
   const device::RankGroup& group = ops.ranks().group;
+  if (ops.ranks().library) {
+    CHECK(x.stride == shape.width);
+    if (shape.num_rows > 0) ops.sum_over_group(floats(x), shape.num_rows * shape.width);
+    return ops.wrote(x, shape.num_rows);
+  }
   by_pieces(
       ops, shape.num_rows, shape.width,
       [&](std::int64_t first, std::int64_t count) {
         ops.keep(ops.layers().share_rows(
             {.group = group, .rows = strided(x.at(first)), .width = i32(shape.width)}, count));
       },
-      [&](std::int64_t first, std::int64_t count) {
+      [&](std::int64_t first, std::int64_t count, const device::RankGroup& there) {
         ops.keep(ops.layers().sum_rows(
-            {.group = group, .out = strided(x.at(first)), .width = i32(shape.width)}, count));
+            {.group = there, .out = strided(x.at(first)), .width = i32(shape.width)}, count));
       });
   ops.wrote(x, shape.num_rows);
 }

@@ -1,0 +1,56 @@
+#pragma once
+// RankLibrary: parts of rows by the device's own library (device/collectives.h; NCCL). Its kernels wait for
+// other ranks without an end, so that a thread looks after them: where no exchange has ended for as long as
+// one may take, the library reports an error, or a rank has given up, the thread leaves the group. The step
+// then ends, and with it the engine.
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "device/device_array.h"
+#include "device_runner/rank_carrier.h"
+#include "distributed/parallel_context.h"
+
+namespace pagoda::device_runner {
+
+class RankLibrary final : public RankCarrier {
+ public:
+  // `widest`: floats of the widest part of a row that is ever gathered.
+  static Result<std::unique_ptr<RankLibrary>> create(device::Device& device, device::StreamId stream,
+                                                     const ParallelContext& parallel, std::int64_t widest);
+  ~RankLibrary() override;
+
+  Status connect() override;
+  const DeviceOps::Ranks& ranks() const override { return ranks_; }
+  void begin() override;
+  Status check() override;
+  std::int64_t size_bytes() const override { return room_.size_bytes(); }
+
+ private:
+  RankLibrary(device::Device& device, device::StreamId stream, const ParallelContext& parallel)
+      : device_(device), stream_(stream), parallel_(parallel) {}
+  void watch();
+  Status look();
+
+  device::Device& device_;
+  device::StreamId stream_;
+  ParallelContext parallel_;
+  device::DeviceArray<float> room_;  // as DeviceOps::Ranks has it
+  DeviceOps::Ranks ranks_;
+  std::atomic<bool> runs_{false};  // a step does
+  std::atomic<std::uint32_t> steps_{0};
+  struct Progress {
+    std::uint32_t steps = 0, exchanges = 0;
+    bool operator==(const Progress&) const = default;
+  };
+  Progress seen_;
+  RankTimeout waited_{0};  // since then, a step running
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace pagoda::device_runner
