@@ -160,6 +160,16 @@ def test_the_estimator_gives_what_was_measured():
     assert "8B Q4_K_M" in run(ROOT / "bench/gpu/estimate").stdout
 
 
+def test_the_page_has_the_targets_that_are_computed(tmp_path):
+    targets, page = ROOT / "bench/gpu/targets", ROOT / "docs/device-bench.md"
+    done = run(targets, "--docs", page)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("not measured") >= 4 and done.stdout.count("\n") >= 16
+    other = tmp_path / "other.md"
+    other.write_text(page.read_text().replace("| 80 %: ", "| 81 %: "))
+    assert run(targets, "--docs", other).returncode == 1
+
+
 def alone_choices(folder):
     path = folder / "choices.def"
     path.write_text(re.sub(r"some_cluster, \d+", "some_cluster, 1", CHOICES.read_text()))
