@@ -96,7 +96,7 @@ TEST_P(Family, AgreesWithTransformers) {
 // floats with scales of rows, blocks, and experts'.
 TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
   for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "awq", "w8a8", "mxfp4",
-                           "mxfp4_experts", "mxfp4_stacked"}) {
+                           "mxfp4_experts", "mxfp4_stacked", "nvfp4", "modelopt_nvfp4", "mlx_nvfp4"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
     const auto runner = open(folder);
@@ -109,7 +109,8 @@ TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
 }
 // By tiles: codes are exact there, and inputs are rounded.
 TEST(QuantisedFolder, AgreesByTiles) {
-  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "mxfp4_experts"}) {
+  for (const char* name : {"fp8_block", "fp8_tensor", "fp8_channel", "fp8_experts", "mxfp4_experts", "nvfp4",
+                           "modelopt_nvfp4"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
     const auto runner = open(folder, GraphUse::check, "bfloat16");
