@@ -71,6 +71,20 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
   return ok_status();
 }
 
+// Plain products have a tile of rows, or of a mixture's pairs, for each block of their grid's second
+// dimension.
+Status check_grids(const DecoderConfig& config, std::int32_t max_tokens) {
+  constexpr std::int32_t kMostBlocks = 65535;
+  std::int64_t blocks = (std::int64_t{max_tokens} + device::kPairsOfTile - 1) / device::kPairsOfTile;
+  for (const LayerConfig& layer : config.layers)
+    if (const MixtureConfig* const mixture = layer.mixture())
+      blocks = std::max(blocks, std::int64_t{max_tokens} * mixture->routing.per_token / device::kPairsOfTile +
+                                    mixture->routing.num_experts);
+  if (blocks <= kMostBlocks) return ok_status();
+  return invalid_argument(concat("--max-num-batched-tokens ", max_tokens,
+                                 ": a product of so many rows would have more blocks than a device takes"));
+}
+
 std::set<std::int32_t> sizes_of_heads(const DecoderConfig& config) {
   std::set<std::int32_t> sizes;
   for (const LayerConfig& layer : config.layers)
@@ -90,6 +104,21 @@ Status check_w8a8(const ModelSource& source, const device::Device& device, Eleme
     return invalid_argument(
         "--device-products w8a8 is for folders whose scheme quantises activations to 8-bit floats (FP8)");
   return ok_status();
+}
+
+// The products of --device-kernels fastest: the library's, if there is one. The log says what is in.
+Result<MatrixProducts> take_fastest(device::Device& device, Element weights) {
+  if (weights != Element::bf16) return unimplemented("--device-kernels fastest needs --dtype bfloat16");
+  const Status opened = device.open_products();
+  if (!opened.ok() && opened.code() != StatusCode::unavailable) return opened;
+  log_info("device",
+           opened.ok()
+               ? concat("--device-kernels fastest: bfloat16 matrices by cuBLASLt from ", kLibraryRows,
+                        " rows on, all else by this program's kernels, FlashInfer's attention is not in; a "
+                        "token's bits depend on its batch")
+               : concat("--device-kernels fastest: ", opened.message(),
+                        ", and FlashInfer's attention is not in: all kernels are this program's"));
+  return opened.ok() ? MatrixProducts::fastest : MatrixProducts::automatic;
 }
 
 bool all_attend_by_tiles(const DecoderConfig& config, DType cache, const DeviceOps::Options& options) {
@@ -124,6 +153,12 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
     PAGODA_RETURN_IF_ERROR(device->open_products().annotate("--device-products cublaslt"));
   }
 
+  MatrixProducts products = kernels.products;
+  if (products == MatrixProducts::fastest) {
+    auto taken = take_fastest(*device, *weights);
+    if (!taken) return taken.error();
+    products = *taken;
+  }
   if (options.parallel.size() > 1 && kernels.rank_parts == RankParts::library)
     PAGODA_RETURN_IF_ERROR(device->open_collectives().annotate("--disable-custom-all-reduce"));
   if (kernels.products == MatrixProducts::w8a8)
@@ -146,8 +181,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->arena_.emplace(there, runner->stream_);
   PAGODA_RETURN_IF_ERROR(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
+  PAGODA_RETURN_IF_ERROR(check_grids((*model)->decoder, options.max_num_batched_tokens));
   runner->options_.model = *model;
-  runner->ops_options_ = {.weights = *weights, .products = kernels.products, .attention = kernels.attention};
+  runner->ops_options_ = {.weights = *weights, .products = products, .attention = kernels.attention};
   PAGODA_RETURN_IF_ERROR(runner->ask_for_bits(*cache));
   auto layout = plan_kv_layout(*source, **model, name_of(*weights), name_of(*cache), options.block_size);
   if (!layout) return layout.error();
@@ -164,11 +200,12 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
-  // Bits of the library's products depend on the number of rows.
-  runner->graphs_.emplace(
-      there, runner->stream_, kernels.products == MatrixProducts::library ? GraphUse::off : kernels.graphs,
-      StepGraphs::Limits{.rows = std::min(options.max_num_seqs, options.max_num_batched_tokens),
-                         .context = runner->max_context()});
+  // Bits of the library's products depend on the number of rows: no step that has some is replayed.
+  std::int32_t replayed_rows = std::min(options.max_num_seqs, options.max_num_batched_tokens);
+  if (products == MatrixProducts::fastest) replayed_rows = std::min(replayed_rows, kLibraryRows - 1);
+  runner->graphs_.emplace(there, runner->stream_,
+                          products == MatrixProducts::library ? GraphUse::off : kernels.graphs,
+                          StepGraphs::Limits{.rows = replayed_rows, .context = runner->max_context()});
   PAGODA_RETURN_IF_ERROR(runner->pools() ? runner->prepare_pooling(*source) : runner->prepare_sampling());
   PAGODA_RETURN_IF_ERROR(runner->arena_->reserve(runner->step_bytes()));
   if (options.num_blocks > 0 && !runner->keeps_nothing())

@@ -102,6 +102,10 @@ class DeviceModelRunner final : public RankRunner {
   const KvGroupPlan& kv_plan() const override { return kv_plan_; }
   std::int64_t device_free_bytes() const override { return static_cast<std::int64_t>(device_->free_bytes()); }
   MemoryPlan memory_plan() const override;
+  bool bits_depend_on_batch() const override {
+    return ops_options_.products == MatrixProducts::library ||
+           ops_options_.products == MatrixProducts::fastest;
+  }
   std::int64_t embedding_bytes() const override;
   const std::vector<std::string>& ignored_tensors() const override {
     return model_->weights().ignored_tensors;

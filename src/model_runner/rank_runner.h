@@ -56,6 +56,8 @@ class RankRunner : public ModelRunner {
   virtual KvLayout kv_page_layout() const = 0;
   virtual std::int64_t page_granule() const = 0;  // virtual mappings are multiples of it
   virtual MemoryPlan memory_plan() const = 0;
+  // Whether a token may have other bits in another batch: by products of a device's own library.
+  virtual bool bits_depend_on_batch() const { return false; }
   // The token embedding, where it is not the head.
   virtual std::int64_t embedding_bytes() const = 0;
   // Tensors of the file that the architecture has no use for; worth a warning when there are any.

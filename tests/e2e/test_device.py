@@ -259,6 +259,21 @@ def test_products_by_the_devices_library():
         assert len(ids(ask(server, PROMPTS[2], temperature=0))[0]) == 8
 
 
+@pytest.mark.skipif(DEVICE != "emulated", reason="a library that may not be there")
+def test_the_fastest_kernels_say_that_bits_depend_on_the_batch():
+    flags = [*FLAGS, *EMULATED, "--dtype", "bfloat16"]
+    answers = []
+    for kernels in ([], ["--device-kernels", "fastest"]):
+        with serving(TINY / "qwen3", *flags, *kernels) as server:
+            answers.append(ids(ask(server, PROMPTS[2], temperature=0)))
+            assert server.metric("bits_depend_on_batch") == len(kernels) // 2
+        said = "".join(server.log)
+        assert bool(kernels) == ("; bits depend on the batch" in said), said
+        assert bool(kernels) == ("bfloat16 matrices by cuBLASLt from 257 rows on" in said), said
+        assert "decode steps replayed" in said  # they have fewer rows
+    assert answers[0] == answers[1]  # and so have these
+
+
 def test_a_lost_device_ends_the_server_and_tells_its_client():
     with serving(
         TINY / "qwen3", *FLAGS, "--device", "emulated", "--emulated-device", "memory=16MiB,lost-launch=60"
@@ -294,6 +309,11 @@ def test_a_device_lost_while_nothing_runs_turns_health_red():
         (["--kv-cache-dtype", "float16"], "--kv-cache-dtype float16: the device runner has"),
         (["--device-attention", "tiles"], "--device-attention tiles needs keys and values in bfloat16"),
         (["--device-products", "cublaslt"], "--device-products cublaslt needs --dtype bfloat16"),
+        (["--device-kernels", "fastest"], "--device-kernels fastest needs --dtype bfloat16"),
+        (
+            ["--device-kernels", "fastest", "--device-products", "tiles"],
+            "--device-kernels fastest chooses the products: leave out --device-products tiles",
+        ),
         (["--device-products", "tiles", "--dtype", "float32"], "--device-products tiles needs --dtype bfloat16"),
         (["--emulated-device", "speed=3"], "'speed' is not one of"),
         (["--device", "cuda:x"], "'cuda:x' is not one of auto, cpu, cuda, cuda:N, cuda:N,N, emulated"),

@@ -200,6 +200,12 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   const LoadedRunner& runner = model.runners.front();
   vector_size = runner.vector_size();
   computes_on = runner.computes_on();
+  if (runner.bits_depend_on_batch()) computes_on += "; bits depend on the batch";
+  metrics
+      .gauge("pagoda:bits_depend_on_batch",
+             "1 if a token's bits may depend on its batch (--device-kernels fastest, --device-products "
+             "cublaslt).")
+      .set(runner.bits_depend_on_batch() ? 1 : 0);
   group = runner.group();
   poison = poison_record(flags);
   replicas.resize(model.runners.size());

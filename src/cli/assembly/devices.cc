@@ -42,6 +42,10 @@ Status check_device_flags(const EngineFlags& flags) {
   if (flags.device_indices.size() > 1 && std::cmp_not_equal(flags.device_indices.size(), wanted))
     return refuse(concat(wanted, flags.data_parallel_size > 1 ? " engines" : " ranks", ": it names ",
                          flags.device_indices.size(), " GPUs, and each has one"));
+  if (flags.device_kernels == "fastest" && flags.device_products != "auto" && flags.device_products != "own")
+    return invalid_argument(
+        concat("--device-kernels fastest chooses the products: leave out --device-products ",
+               flags.device_products));
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
   // Ranks are forked, and the CUDA runtime does not outlive a fork: each looks for its own GPU.
@@ -116,11 +120,12 @@ device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
                        : flags.device_attention == "tiles"      ? AttentionKernels::tiles
                        : flags.device_attention == "warpgroups" ? AttentionKernels::warpgroups
                                                                 : AttentionKernels::automatic,
-          .products = flags.device_products == "cublaslt" ? MatrixProducts::library
-                      : flags.device_products == "tiles"  ? MatrixProducts::tiles
-                      : flags.device_products == "plain"  ? MatrixProducts::plain
-                      : flags.device_products == "w8a8"   ? MatrixProducts::w8a8
-                                                          : MatrixProducts::automatic,
+          .products = flags.device_kernels == "fastest"     ? MatrixProducts::fastest
+                      : flags.device_products == "cublaslt" ? MatrixProducts::library
+                      : flags.device_products == "tiles"    ? MatrixProducts::tiles
+                      : flags.device_products == "plain"    ? MatrixProducts::plain
+                      : flags.device_products == "w8a8"     ? MatrixProducts::w8a8
+                                                            : MatrixProducts::automatic,
           .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
                     : flags.device_graphs == "check" ? device_runner::GraphUse::check
                                                      : device_runner::GraphUse::automatic,

@@ -63,7 +63,8 @@ void add_arithmetic(Fingerprint& out, const EngineFlags& flags, const LoadedRunn
   out.add("backend", flags.backend);
   if (uses_device(flags)) {
     out.add("device",
-            concat(runner.computes_on(), "\n", flags.device_attention, "\n", flags.device_products));
+            concat(runner.computes_on(), "\n", flags.device_attention, "\n",
+                   flags.device_kernels == "fastest" ? flags.device_kernels : flags.device_products));
   } else {
     const auto level = cpu_level_named(flags.cpu_level).value_or(detected_cpu_level());
     out.add("cpu level", cpu_kernels_name(level));

@@ -42,6 +42,7 @@ class LoadedRunner {
   };
   KvHeadroom kv_room() const;
   std::string computes_on() const;  // "4 threads, avx512 kernels"
+  bool bits_depend_on_batch() const { return local().bits_depend_on_batch(); }
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks);
   // The layout of a page of kv_plan(); and the granularity of virtual mappings.

@@ -169,6 +169,7 @@ struct EngineFlags {
   // cuda: which of the devices that CUDA_VISIBLE_DEVICES leaves, one for each rank; none: from 0 on.
   std::vector<std::int32_t> device_indices = {};
   EmulatedDeviceFlags emulated_device;
+  std::string device_kernels = "own";        // own, fastest
   std::string device_attention = "auto";     // auto, tiles, warpgroups, plain
   std::string device_products = "auto";      // auto (or own), tiles, plain, w8a8, cublaslt
   std::string device_graphs = "auto";        // auto, check

@@ -46,6 +46,15 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
        .help = "settings of --device emulated: memory, granule, seed (stream order), lost-launch, "
                "lost-look, refused-allocation, nccl",
        .default_text = "memory=256MiB,granule=2MiB,seed=0"},
+      {.name = "device-kernels",
+       .value = flags::choice(flags.device_kernels, {"own", "fastest"}),
+       .help =
+           "kernels on a device: own (same bits in every batch), or fastest (cuBLASLt for many rows, other "
+           "bits in another batch)",
+       .details =
+           "kernels on a device. `own`: a token has the same bits in every batch. `fastest` gives that up "
+           "where NVIDIA's library is quicker: bfloat16 matrices with many rows are multiplied by "
+           "cuBLASLt, if it is installed ([device kernels](device-kernels.md#the-fastest-kernels))"},
       {.name = "device-attention",
        .value = flags::choice(flags.device_attention, {"auto", "tiles", "warpgroups", "plain"}),
        .help = "attention kernels on a device: tiles, warpgroups or plain; auto: tiles where supported",

@@ -44,8 +44,13 @@ enum class AttentionKernels { automatic, plain, tiles, warpgroups };
 // kernel for weights of f32. Bits of both are the same in every batch. library: the device's
 // (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of rows.
 // w8a8: as automatic, but inputs of 8-bit floats become such, too, where the folder's scheme says so
-// (KernelLaunches::linear_float8), in products of any number of rows, so that bits stay the same.
-enum class MatrixProducts { automatic, tiles, plain, library, w8a8 };
+// (KernelLaunches::linear_float8), in products of any number of rows, so that bits stay the same. fastest: as
+// automatic, but the device's library has matrices of bf16 from kLibraryRows rows on.
+enum class MatrixProducts { automatic, tiles, plain, library, w8a8, fastest };
+
+// From so many rows on cuBLASLt was quicker than the kernels of this program on an H200, of all matrices of a
+// layer together (bench/results/2026-11-27-gpu-h200.md).
+inline constexpr std::int32_t kLibraryRows = 257;
 
 class DeviceOps {
  public:

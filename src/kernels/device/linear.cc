@@ -37,10 +37,18 @@ bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& weight) {
          ((of_groups || inputs.scales == InputScale::fixed) && all(Element::fp8_blocks));
 }
 
+// Whether the device's library takes a product, of as many of its parts as are bf16.
+bool is_by_library(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
+  const MatrixProducts products = ops.options().products;
+  return products == MatrixProducts::library ||
+         (products == MatrixProducts::fastest && num_rows >= kLibraryRows && weight.device.size() == 1 &&
+          weight.device.front().element == Element::bf16);
+}
+
 // Whether products of more than a few rows take all of a matrix's parts by tiles, which read x in bfloat16.
 bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
-  return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
-         !takes_float8(ops, weight) && num_rows > device::KernelLaunches::few_rows() &&
+  return ops.options().rounds() && !is_by_library(ops, weight, num_rows) && !takes_float8(ops, weight) &&
+         num_rows > device::KernelLaunches::few_rows() &&
          std::ranges::all_of(weight.device, [&](const DevicePart& part) {
            return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k));
          });
@@ -161,7 +169,7 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
     args.x = x;
     const bool tiles =
         ops.options().rounds() && device::KernelLaunches::supports_product_tiles(part.element, args.k);
-    if (ops.options().products == MatrixProducts::library && part.element == Element::bf16) {
+    if (is_by_library(ops, weight, num_rows) && part.element == Element::bf16) {
       CHECK(stride == part.n || num_rows == 1);
       args.rounded = scratch_for_rounded(ops, num_rows, weight.k);
       if (args.rounded == nullptr) return false;
@@ -221,9 +229,8 @@ bool aligned_input(const LinearInput& input, std::int64_t num_rows, std::int64_t
 
 // Whether a product of few rows can be one launch, whatever its matrices' types.
 bool is_few(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
-  return ops.options().rounds() && ops.options().products != MatrixProducts::library &&
-         !takes_float8(ops, weight) && num_rows <= device::KernelLaunches::few_rows() &&
-         std::ssize(weight.device) <= device::kMostParts &&
+  return ops.options().rounds() && !is_by_library(ops, weight, num_rows) && !takes_float8(ops, weight) &&
+         num_rows <= device::KernelLaunches::few_rows() && std::ssize(weight.device) <= device::kMostParts &&
          (weight.form != LinearForm::gated || weight.device.size() == 1) &&
          std::ranges::all_of(weight.device, [&](const DevicePart& part) {
            return device::KernelLaunches::supports_product_tiles(part.element, i32(weight.k)) &&
