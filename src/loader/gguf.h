@@ -60,6 +60,7 @@ class GgufFile : public TensorFile {
   // measured (imatrix), or a control vector.
   Status check_is_model() const;
   bool is_importance_matrix() const;
+  bool is_adapter() const;
 
   std::uint32_t version() const { return version_; }
 

@@ -44,11 +44,11 @@ const GgufArray* GgufFile::array(std::string_view key) const {
 }
 
 Status GgufFile::check_is_model() const {
-  if (const std::string* type = string("general.type"); type != nullptr && *type == "adapter") {
+  if (is_adapter()) {
     const std::string *kind = string("adapter.type"), *of = string("general.base_model.0.name");
-    return unimplemented(concat("the file is an adapter (", kind != nullptr ? printable(*kind) : "LoRA", ")",
-                                of != nullptr ? concat(" of ", printable(*of)) : "",
-                                ", not a model; adapters are not supported: merge it into its model"));
+    return invalid_argument(concat("the file is an adapter (", kind != nullptr ? printable(*kind) : "LoRA",
+                                   ")", of != nullptr ? concat(" of ", printable(*of)) : "",
+                                   ", not a model: name its model, and the adapter with --lora"));
   }
   const auto not_the_model = [](std::string_view what) {
     return unimplemented(concat("the file is ", what, ", not the model: give the model's own .gguf file"));
@@ -58,6 +58,11 @@ Status GgufFile::check_is_model() const {
   if (own != nullptr && *own == "clip") return not_the_model("the vision or audio part of a model (mmproj)");
   if (own != nullptr && *own == "controlvector") return not_the_model("a control vector");
   return ok_status();
+}
+
+bool GgufFile::is_adapter() const {
+  const std::string* const type = string("general.type");
+  return type != nullptr && *type == "adapter";
 }
 
 bool GgufFile::is_importance_matrix() const {

@@ -205,13 +205,16 @@ def test_text_is_typed_or_piped(tmp_path):
         (["serve", "--port"], "--port needs a value"),
         (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
         (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
-        (["serve", "--enable-lora"], "--enable-lora: LoRA adapters are not supported"),
+        (
+            ["serve", "--enable-lora"],
+            "--enable-lora: requests cannot choose an adapter; --lora PATH merges one into the model",
+        ),
         (["serve", "--middleware", "a.b"], "--middleware: the server runs no Python code"),
         (["run"], "no text given: type one in quotes, or pipe it in"),
         (["serve", "a", "b"], "unexpected argument 'b'; see pagoda serve --help"),
         (["generate"], "no text given: type one in quotes, or pipe it in, or --input FILE"),
         (["serve", "-np", "0"], "--max-num-seqs: 0 is less than 1"),
-        (["serve", "--lora", "x"], "--lora: LoRA adapters are not supported"),
+        (["serve", "--lora-scaled", "x"], "--lora-scaled: 'x' is not PATH:SCALE"),
         (
             ["serve", "--load-format", "tensorizer"],
             "--load-format: 'tensorizer' is not supported: weights are read as stored",

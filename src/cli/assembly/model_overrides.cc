@@ -5,12 +5,15 @@
 #include <iterator>
 
 #include "base/assign_or_return.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/assembly/hub_paths.h"
 #include "cli/assembly/runner_options.h"
+#include "loader/adapter.h"
 #include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/quantization.h"
+#include "models/adapted_weights.h"
 
 namespace pagoda {
 namespace {
@@ -115,11 +118,26 @@ Status check_quantization(std::string_view quantization, const ModelSource& sour
                  value->types, "` makes a folder quantised so");
 }
 
+Result<std::unique_ptr<ModelSource>> open_with_adapters(const std::string& path,
+                                                        const ModelOverrides& overrides,
+                                                        std::span<const AdapterFlag> adapters) {
+  const HubPaths hub = hub_paths_from_environment();
+  PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(path, hub, overrides));
+  for (const AdapterFlag& each : adapters) {
+    PAGODA_ASSIGN_OR_RETURN(Adapter adapter, Adapter::open(each.path, static_cast<float>(each.scale), hub));
+    PAGODA_ASSIGN_OR_RETURN(source, with_adapter(std::move(source), std::move(adapter)));
+  }
+  return source;
+}
+
 Result<std::unique_ptr<ModelSource>> open_model(const EngineFlags& flags) {
   PAGODA_ASSIGN_OR_RETURN(const auto path, model_path(flags));
   PAGODA_ASSIGN_OR_RETURN(const auto overrides, model_overrides(flags));
-  PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(path, hub_paths_from_environment(), overrides));
+  PAGODA_ASSIGN_OR_RETURN(auto source, open_with_adapters(path, overrides, flags.adapters));
   PAGODA_RETURN_IF_ERROR(check_quantization(flags.quantization, *source));
+  for (const AdapterFlag& each : flags.adapters)
+    log_info("start", concat("adapter '", printable(each.path), "' is merged into the model",
+                             each.scale == 1 ? "" : concat(", times ", each.scale)));
   return source;
 }
 

@@ -5,7 +5,6 @@
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/assembly/default_model.h"
-#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/machine.h"
 #include "cli/assembly/memory_modes.h"
 #include "cli/assembly/model_overrides.h"
@@ -55,11 +54,11 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& 
   options.backend = flags.backend == "reference" ? Backend::reference : Backend::cpu;
   options.cpu_level = level;
   options.weight_caching = weight_caching(flags);
-  options.reopen = [path = model_path(flags),
-                    overrides = model_overrides(flags)]() -> Result<std::shared_ptr<const ModelSource>> {
+  options.reopen = [path = model_path(flags), overrides = model_overrides(flags),
+                    adapters = flags.adapters]() -> Result<std::shared_ptr<const ModelSource>> {
     if (!path) return path.error();
     if (!overrides) return overrides.error();
-    PAGODA_ASSIGN_OR_RETURN(auto source, ModelSource::open(*path, hub_paths_from_environment(), *overrides));
+    PAGODA_ASSIGN_OR_RETURN(auto source, open_with_adapters(*path, *overrides, adapters));
     return std::shared_ptr<const ModelSource>(std::move(source));
   };
   const std::int32_t max_model_len =

@@ -44,6 +44,17 @@ TEST(EngineFlags, DefaultsStayWithoutFlags) {
   EXPECT_TRUE(parsed.ignored.empty());
 }
 
+TEST(EngineFlags, AdaptersByLlamaServersNames) {
+  const Parsed parsed =
+      parse({"--lora", "a,b", "--lora-scaled", "c:0.5,d:-2", "--lora", "org/e", "--lora-scaled=x:y:1e-1"});
+  EXPECT_EQ(parsed.error, "");
+  std::string all;
+  for (const AdapterFlag& each : parsed.flags.adapters) all += concat(each.path, " ", each.scale, "; ");
+  EXPECT_EQ(all, "a 1; b 1; org/e 1; c 0.5; d -2; x:y 0.1; ");
+  for (const std::string bad : {"a", "a:", ":2", "a:b", "a:1x", "a:nan", "a:1e9"})
+    EXPECT_NE(parse({"--lora-scaled", bad}).error.find("PATH:SCALE"), std::string::npos) << bad;
+}
+
 TEST(EngineFlags, ReadsEach) {
   const Parsed parsed = parse({"model.gguf",
                                "--host=0.0.0.0",
@@ -167,7 +178,8 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--tensor-parallel-size", "65"}, "--tensor-parallel-size: 65 is not between 1 and 64"},
       {{"--tensor-parallel-size", "two"}, "--tensor-parallel-size: 'two' is not a whole number"},
       {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
-      {{"--enable-lora"}, "--enable-lora: LoRA adapters are not supported"},
+      {{"--enable-lora"},
+       "--enable-lora: requests cannot choose an adapter; --lora PATH merges one into the model"},
       {{"--pp", "2"},
        "--pipeline-parallel-size: '2' is not supported: only 1 is supported; see --tensor-parallel-size"},
       {{"-ctk", "q8_0"}, "--cache-type-k: see --kv-cache-dtype"},

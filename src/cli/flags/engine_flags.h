@@ -87,6 +87,12 @@ struct RopeFlags {
   double yarn_scale = 0, yarn_beta_fast = 0, yarn_beta_slow = 0;
 };
 
+// A LoRA adapter and what its sums are multiplied by.
+struct AdapterFlag {
+  std::string path;
+  double scale = 1;
+};
+
 struct EngineFlags {
   std::string config;  // YAML file that gave some of these; empty: none
 
@@ -110,8 +116,9 @@ struct EngineFlags {
   std::string hf_overrides, override_generation_config;  // JSON objects; empty: the model's own files
   std::string generation_config = "auto";                // auto, vllm or a path
   SamplingFlags sampling;
-  std::int32_t max_logprobs = 20;  // that a request may ask for; -1: all of the vocabulary
-  std::string override_kv;         // GGUF metadata: KEY=TYPE:VALUE,...
+  std::int32_t max_logprobs = 20;     // that a request may ask for; -1: all of the vocabulary
+  std::string override_kv;            // GGUF metadata: KEY=TYPE:VALUE,...
+  std::vector<AdapterFlag> adapters;  // merged into the model, one after the other
   RopeFlags rope;
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
   std::optional<std::int32_t> max_model_len;

@@ -1,7 +1,10 @@
 // The rows of the flags that say which model, and how it is read.
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_limits.h"
@@ -9,7 +12,31 @@
 #include "cli/flags/parse_size.h"
 
 namespace pagoda {
-namespace {}  // namespace
+namespace {
+
+std::vector<std::string> split_words(std::string_view text, char separator) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+// "PATH:SCALE".
+Result<AdapterFlag> scaled_adapter(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const char* const end = text.data() + text.size();
+  AdapterFlag out{text.substr(0, colon)};
+  if (colon == 0 || colon == text.npos) return invalid_argument(concat("'", text, "' is not PATH:SCALE"));
+  const auto [at, error] = std::from_chars(text.data() + colon + 1, end, out.scale);
+  if (error != std::errc() || at != end || !std::isfinite(out.scale) || std::abs(out.scale) > 1e6)
+    return invalid_argument(concat("'", text, "' is not PATH:SCALE, with a number as SCALE"));
+  return out;
+}
+
+}  // namespace
 
 std::vector<Flag> model_flag_table(EngineFlags& flags) {
   const auto store_length = [&flags](const std::string& value) -> Status {
@@ -29,6 +56,17 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
   };
   const auto store_seed = [&flags](std::int64_t seed) { flags.seed = static_cast<std::uint64_t>(seed); };
   const auto store_cache = [&flags](std::int64_t bytes) { flags.weight_cache_bytes = bytes; };
+  const auto store_adapters = [&flags](const std::string& value) -> Status {
+    for (const std::string& path : split_words(value, ',')) flags.adapters.push_back({path, 1});
+    return ok_status();
+  };
+  const auto store_scaled_adapters = [&flags](const std::string& value) -> Status {
+    for (const std::string& each : split_words(value, ',')) {
+      PAGODA_ASSIGN_OR_RETURN(AdapterFlag adapter, scaled_adapter(each));
+      flags.adapters.push_back(std::move(adapter));
+    }
+    return ok_status();
+  };
   const auto pooling = [&flags](const std::string&) {
     flags.runner = "pooling";
     return ok_status();
@@ -161,6 +199,19 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
            "quantise activations as a quantised folder's scheme says (W8A8, FP8); auto: except in float32",
        .details = "quantise activations as a quantised folder's scheme says (W8A8, FP8: [quantised "
                   "folders](quantized-folders.md)). `auto`: unless `--dtype float32` is given"},
+      {.name = "lora",
+       .value = {.shape = FlagValue::Shape::repeated, .type = "PATH,...", .store = store_adapters},
+       .help = "LoRA adapters to merge into the model: PEFT folders, or GGUF files for a GGUF model",
+       .details =
+           "LoRA adapters to merge into the model at start, one after the other: PEFT folders (or ORG/NAME, "
+           "if cached), or GGUF files for a GGUF model ([adapters](model-notes.md#lora-adapters))",
+       .default_text = "none"},
+      {.name = "lora-scaled",
+       .value = {.shape = FlagValue::Shape::repeated,
+                 .type = "PATH:SCALE,...",
+                 .store = store_scaled_adapters},
+       .help = "LoRA adapters to merge into the model, each multiplied by its SCALE",
+       .default_text = "none"},
       {.name = "weight-cache",
        .value = flags::on_off(flags.weight_cache),
        .help = "keep packed weights on disk and map them from there at later starts",

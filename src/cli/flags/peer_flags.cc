@@ -13,7 +13,8 @@ using Rule = PeerFlag::Rule;
 using Shape = FlagValue::Shape;
 
 constexpr std::string_view kNoPython = "the server runs no Python code";
-constexpr std::string_view kNoLora = "LoRA adapters are not supported";
+constexpr std::string_view kNoLora =
+    "requests cannot choose an adapter; --lora PATH merges one into the model";
 constexpr std::string_view kOneDevice = "only 1 is supported; see --tensor-parallel-size";
 constexpr std::string_view kPerRequest = "set it in each request instead";
 constexpr std::string_view kNoImages = "images and audio are not supported";
@@ -295,8 +296,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::llama_server, "grammar-file", Shape::one, Rule::refused, kPerRequest},
     {Peer::llama_server, "spm-infill", Shape::on, Rule::refused,
      "fill-in-the-middle uses the model's own order"},
-    {Peer::llama_server, "lora", Shape::one, Rule::refused, kNoLora},
-    {Peer::llama_server, "lora-scaled", Shape::several, Rule::refused, kNoLora},
     {Peer::llama_server, "mmproj mm", Shape::one, Rule::refused, kNoImages},
     {Peer::llama_server, "no-mmproj", Shape::on},
     {Peer::llama_server, "model-draft md", Shape::one, Rule::refused, kDrafts},

@@ -92,6 +92,7 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   }
   if (const std::string& nccl = flags.emulated_device.nccl; !nccl.empty())
     add_with_links(nccl, rules.readable);
+  for (const AdapterFlag& adapter : flags.adapters) add_with_links(adapter.path, rules.readable);
   const ServerFlags& server = flags.server;
   if (!flags.config.empty()) rules.readable.push_back(folder_of(flags.config));
   for (const std::string* path : {&flags.tokenizer, &flags.chat_template, &flags.prefix_file})

@@ -1,0 +1,117 @@
+// Goal: the tensors of a model with an adapter are the sums that llama.cpp computes beside it, of any type of
+// GGUF, whichever rows are brought in; PEFT's are in cli/assembly/with_adapters_test.cc.
+#include "models/adapted_weights.h"
+
+#include <gtest/gtest.h>
+
+#include "base/assign_or_return.h"
+#include "kernels/dequantize.h"
+#include "loader/test_files.h"
+#include "loader/test_gguf.h"
+
+namespace pagoda {
+namespace {
+
+using testing::GgufBuilder;
+using testing::ScratchFolder;
+
+constexpr std::int64_t kColumns = 32, kRows = 3, kRank = 2;
+
+std::string floats(std::int64_t count, float first) {
+  std::string bytes;
+  for (std::int64_t i = 0; i < count; ++i) GgufBuilder::put(bytes, first + 0.25f * static_cast<float>(i % 7));
+  return bytes;
+}
+
+// A Q4_0 matrix of scale 0.5 and nibbles that count.
+std::string q4_0() {
+  std::string bytes;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    GgufBuilder::put<std::uint16_t>(bytes, 0x3800);
+    for (int i = 0; i < 16; ++i) bytes += static_cast<char>(i * 16 + (i + static_cast<int>(row)) % 16);
+  }
+  return bytes;
+}
+
+class AdaptedGguf : public ::testing::Test {
+ protected:
+  static std::string model_file(const ScratchFolder& folder, const std::string& architecture) {
+    GgufBuilder file;
+    file.string("general.architecture", architecture);
+    file.tensor("token_embd.weight", {kColumns, kRows}, 0, floats(kColumns * kRows, 1));
+    file.tensor("blk.0.attn_v.weight", {kColumns, kRows}, 2, q4_0());
+    return folder.write("model.gguf", file.build());
+  }
+  Result<std::unique_ptr<ModelSource>> open(const std::string& of,
+                                            const std::string& architecture = "llama") const {
+    GgufBuilder file;
+    file.string("general.type", "adapter")
+        .string("adapter.type", "lora")
+        .string("general.architecture", "llama");
+    file.f32("adapter.lora.alpha", 1);
+    file.tensor(of + ".lora_a", {kColumns, kRank}, 0, floats(kColumns * kRank, -1));
+    file.tensor(of + ".lora_b", {kRank, kRows}, 0, floats(kRank * kRows, 2));
+    PAGODA_ASSIGN_OR_RETURN(auto model, ModelSource::open(model_file(folder_, architecture)));
+    PAGODA_ASSIGN_OR_RETURN(Adapter adapter,
+                            Adapter::open(folder_.write("adapter.gguf", file.build()), 2, {}));
+    return with_adapter(std::move(model), std::move(adapter));
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(AdaptedGguf, RowsAreTheModelsWithTheSums) {
+  const auto source = open("blk.0.attn_v.weight");
+  ASSERT_TRUE(source) << source.error().message();
+  const TensorView* const got = (*source)->find("blk.0.attn_v.weight");
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->dtype, DType::bf16);
+  const auto base = ModelSource::open(folder_.path() + "/model.gguf");
+  const TensorView* const stored = (*base)->find("blk.0.attn_v.weight");
+  ASSERT_EQ(stored->dtype, DType::q4_0);
+  const auto a = [](std::int64_t k, std::int64_t i) {
+    return -1 + 0.25f * static_cast<float>((k * kColumns + i) % 7);
+  };
+  const auto b = [](std::int64_t row, std::int64_t k) {
+    return 2 + 0.25f * static_cast<float>((row * kRank + k) % 7);
+  };
+  for (int turn = 0; turn < 2; ++turn)  // again, once their memory was given back
+    for (const std::int64_t row : {std::int64_t{2}, std::int64_t{0}, std::int64_t{1}}) {
+      const TensorView one = {got->dtype, {1, kColumns}, got->data + row * kColumns * 2};
+      ASSERT_TRUE((*source)->bring_in(one).ok());
+      std::vector<float> values(kColumns), before(kColumns);
+      dequantize_row(*got, row, values.data());
+      dequantize_row(*stored, row, before.data());
+      for (std::int64_t i = 0; i < kColumns; ++i) {
+        const float sum = 2 * 0.5f * (b(row, 0) * a(0, i) + b(row, 1) * a(1, i));
+        const auto at = static_cast<std::size_t>(i);
+        EXPECT_NEAR(values[at], before[at] + sum, std::abs(before[at] + sum) / 256) << row << " " << i;
+      }
+      (*source)->give_back(one);
+    }
+  const TensorView* const other = (*source)->find("token_embd.weight");
+  EXPECT_EQ(other->dtype, DType::f32) << "the rest is the model's";
+  EXPECT_TRUE((*source)->bring_in(*other).ok());
+}
+
+// The head of a GGUF file without one is its embedding; an adapter's is then a head of its own.
+TEST_F(AdaptedGguf, AHeadThatWasTheEmbeddingIsATensorOfItsOwn) {
+  const auto source = open("output.weight");
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_NE((*source)->find("output.weight"), nullptr);
+  EXPECT_EQ((*source)->tensor_names(),
+            (std::vector<std::string>{"blk.0.attn_v.weight", "output.weight", "token_embd.weight"}));
+}
+
+TEST_F(AdaptedGguf, WhatDoesNotFitIsRefused) {
+  const auto refusal = [&](const auto& source) {
+    return source ? std::string("opened") : source.error().message();
+  };
+  EXPECT_NE(
+      refusal(open("blk.0.attn_v.weight", "qwen2")).find("architecture 'llama', and this one is 'qwen2'"),
+      std::string::npos);
+  EXPECT_NE(refusal(open("blk.7.attn_v.weight")).find("'blk.7.attn_v.weight', which the model does not have"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace pagoda
