@@ -76,6 +76,14 @@ class HuggingFaceSource final : public FileSource {
   Parts parts_;
 };
 
+// A shard's name without "./", or without the folder in which some machine had it: a shard lies beside its
+// index.
+std::string name_in_folder(std::string_view shard) {
+  const bool absolute = shard.starts_with('/') && shard.ends_with(".safetensors");
+  while (shard.starts_with("./")) shard.remove_prefix(2);
+  return std::string(absolute ? shard.substr(shard.rfind('/') + 1) : shard);
+}
+
 struct Weights {
   std::vector<TensorFile> files;
   StoredTensors stored;
@@ -143,10 +151,10 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
   if (map == nullptr || !map->is_object()) return corrupt_data("has no 'weight_map' object");
   std::map<std::string, std::string> index;
   for (const auto& [name, shard] : map->get_object()) {
-    if (!shard.is_string() || !plain_file_name(std::string_view(shard.get_string()))) {
+    const std::string file = shard.is_string() ? name_in_folder(shard.get_string()) : std::string();
+    if (!plain_file_name(file))
       return corrupt_data(concat("weight_map['", printable(name), "'] is not a plain file name"));
-    }
-    index.emplace(name, shard.get_string());
+    index.emplace(name, file);
   }
   if (index.empty()) return corrupt_data("'weight_map' is empty");
   return index;

@@ -19,7 +19,8 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
                                                        bool quantize_activations = true);
 
 // model.safetensors.index.json's weight_map: tensor name -> shard's file name. corrupt_data: not such a
-// file, or a shard name that is not a plain file name (a model must not make us read elsewhere).
+// file, or a shard name that is not a plain file name, but for "./" or an absolute folder, which is dropped
+// (a model must not make us read elsewhere).
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text);
 // The same of the file.
 Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path);

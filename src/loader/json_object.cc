@@ -19,7 +19,7 @@ Result<boost::json::object> parse_json_object(std::string_view text, std::string
 const boost::json::object* language_part(const boost::json::object& config) {
   for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {
     const boost::json::value* const part = config.if_contains(name);
-    if (part == nullptr || !part->is_object()) continue;
+    if (part == nullptr || !part->is_object() || part->get_object().empty()) continue;
     const boost::json::object* const inner =
         language_part(part->get_object());  // as deep as the parser allows
     return inner != nullptr ? inner : &part->get_object();

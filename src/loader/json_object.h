@@ -10,7 +10,8 @@ namespace pagoda {
 // corrupt_data, which begins with `what` it is: it is not well-formed, or no object.
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view what);
 
-// The object of a config.json that has the language model's fields apart from the rest; null: there is none.
+// The object of a config.json that has the language model's fields apart from the rest; null: there is none,
+// or an empty one.
 const boost::json::object* language_part(const boost::json::object& config);
 boost::json::object* language_part(boost::json::object& config);
 

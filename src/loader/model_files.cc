@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/assign_or_return.h"
 #include "base/strings.h"
@@ -43,11 +44,44 @@ Status refuse_foreign(const std::string& path) {
              "pickled weights with transformers' save_pretrained)"));
 }
 
-// "MODEL-imatrix.gguf": a quantiser's measurements, stored beside the models.
-bool is_importance_matrix(const std::string& path) {
-  if (!is_gguf_named(fs::path(path).filename().string(), "imatrix")) return false;
+// A quantiser's measurements ("MODEL-imatrix.gguf") and adapters, stored beside the models.
+bool is_beside_models(const std::string& path) {
   const Result<GgufFile> file = GgufFile::open(path);
-  return file && file->is_importance_matrix();
+  return file && (file->is_importance_matrix() || file->is_adapter());
+}
+
+// "NAME-00002-of-00003.gguf".
+struct PartName {
+  std::string_view stem;
+  std::int64_t number = 0, count = 0;
+};
+
+std::optional<PartName> read_part_name(std::string_view name) {
+  constexpr std::string_view kOf = "-of-", kEnd = ".gguf";
+  const std::size_t of = name.rfind(kOf);
+  const std::size_t dash = of == name.npos || of == 0 ? name.npos : name.rfind('-', of - 1);
+  if (dash == name.npos || !name.ends_with(kEnd)) return std::nullopt;
+  const auto number = [](std::string_view text, std::int64_t& value) {
+    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && at == text.data() + text.size() && value > 0;
+  };
+  PartName out{name.substr(0, dash)};
+  const std::string_view count = name.substr(of + kOf.size(), name.size() - kEnd.size() - of - kOf.size());
+  if (!number(name.substr(dash + 1, of - dash - 1), out.number) || !number(count, out.count))
+    return std::nullopt;
+  return out;
+}
+
+// Keeps the first part that is there of each model; `names` are sorted.
+void keep_first_parts(std::vector<std::string>& names) {
+  std::vector<std::string> firsts;
+  for (std::string& name : names) {
+    const std::string_view before = firsts.empty() ? std::string_view() : firsts.back();
+    const auto part = read_part_name(name), last = read_part_name(before);
+    if (!part || !last || part->stem != last->stem || part->count != last->count)
+      firsts.push_back(std::move(name));
+  }
+  names = std::move(firsts);
 }
 
 bool exists(const std::string& path) {
@@ -80,17 +114,21 @@ Status refuse_adapter(const std::string& config_path) {
         of = concat(" of ", printable(std::string_view(base->get_string())));
     }
   }
-  return unimplemented(concat("'", printable(fs::path(config_path).parent_path().string()),
-                              "' is an adapter (PEFT)", of,
-                              ", not a model; adapters are not supported: merge it into its model"));
+  return invalid_argument(concat("'", printable(fs::path(config_path).parent_path().string()),
+                                 "' is an adapter (PEFT)", of,
+                                 ", not a model: name its model, and the adapter with --lora"));
 }
 
-Result<ModelFiles> from_file(const std::string& path) {
+Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recursion): once, by the first part
   const std::string extension = fs::path(path).extension().string();
   ModelFiles files;
   if (extension == ".gguf" || has_gguf_magic(path)) {
     files.format = ModelFormat::gguf;
     files.path = path;
+    // Any part of a model stands for it, as a shard stands for its folder.
+    if (const auto part = read_part_name(path); part && part->number > 1)
+      if (const std::string first = gguf_part_path(part->stem, 1, part->count); exists(first))
+        return from_file(first);
     files.name = extension == ".gguf" ? fs::path(path).stem().string() : fs::path(path).filename().string();
     return files;
   }
@@ -183,19 +221,21 @@ Result<ModelFiles> safetensors_of(const std::string& folder, std::vector<std::st
 
 }  // namespace
 
+std::string gguf_part_path(std::string_view stem, std::int64_t part, std::int64_t count) {
+  const auto digits = [](std::int64_t number) {
+    const std::string text = std::to_string(number);
+    return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
+  };
+  return concat(stem, "-", digits(part), "-of-", digits(count), ".gguf");
+}
+
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count) {
   constexpr std::int64_t kMaxParts = 10'000;
-  const auto ending = [&](std::int64_t part) {
-    const auto digits = [](std::int64_t number) {
-      const std::string text = std::to_string(number);
-      return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
-    };
-    return concat("-", digits(part), "-of-", digits(count), ".gguf");
-  };
+  const std::string ending = gguf_part_path("", 1, count);
   std::vector<std::string> paths;
-  if (count < 1 || count > kMaxParts || !first.ends_with(ending(1))) return paths;
-  const std::string stem = first.substr(0, first.size() - ending(1).size());
-  for (std::int64_t part = 1; part <= count; ++part) paths.push_back(stem + ending(part));
+  if (count < 1 || count > kMaxParts || !first.ends_with(ending)) return paths;
+  const std::string stem = first.substr(0, first.size() - ending.size());
+  for (std::int64_t part = 1; part <= count; ++part) paths.push_back(gguf_part_path(stem, part, count));
   return paths;
 }
 
@@ -228,11 +268,10 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
     if (!files.index.empty() || !files.weights.empty()) return files;
   }
   std::vector<std::string>& gguf = entries.gguf;
+  keep_first_parts(gguf);
   if (gguf.size() > 1)
-    std::erase_if(gguf, [&](const std::string& name) { return is_importance_matrix(full(name)); });
-  // One file, or the parts of one model; sorted, the first comes first.
-  if (!gguf.empty() && (gguf.size() == 1 || gguf_part_paths(gguf.front(), std::ssize(gguf)) == gguf))
-    return from_file(full(gguf.front()));
+    std::erase_if(gguf, [&](const std::string& name) { return is_beside_models(full(name)); });
+  if (gguf.size() == 1) return from_file(full(gguf.front()));
   if (!gguf.empty())
     return invalid_argument(concat(shown, " has several .gguf files; name one of: ", join(gguf)));
   if (!entries.projectors.empty())

@@ -27,6 +27,9 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder);
 // The path of a file of a folder.
 std::string in_folder(const std::string& folder, std::string_view name);
 
+// "STEM-00002-of-00003.gguf".
+std::string gguf_part_path(std::string_view stem, std::int64_t part, std::int64_t count);
+
 // The files of a split GGUF model, of which `first` is NAME-00001-of-0000N.gguf, N being `count`; empty where
 // its name says something else.
 std::vector<std::string> gguf_part_paths(const std::string& first, std::int64_t count);

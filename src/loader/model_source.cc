@@ -42,8 +42,10 @@ Status add_parts(const std::string& path, std::int64_t count, GgufFile& whole,
                  std::vector<TensorFile>& parts) {
   const std::vector<std::string> paths = gguf_part_paths(path, count);
   if (paths.empty()) {
-    return invalid_argument(concat("'", printable(path), "' is not the first of ", count,
-                                   " parts of a model, as its name should say: NAME-00001-of-0000N.gguf"));
+    return invalid_argument(concat("'", printable(path), "' is part ",
+                                   whole.integer("split.no").value_or(-1) + 1, " of ", count,
+                                   " of a model, which is read from its first part, NAME",
+                                   gguf_part_path("", 1, count), ", with the others beside it"));
   }
   for (std::size_t i = 1; i < paths.size(); ++i) {
     Result<GgufFile> part = GgufFile::open(paths[i]);

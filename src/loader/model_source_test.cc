@@ -86,7 +86,9 @@ TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
   scratch.write("m-00002-of-00002.gguf", part(0).build());
   expect_refused(first, "is not part 2 of 2");
   scratch.write("m-00002-of-00002.gguf", part(1).build());
-  for (const std::string& model : {first, scratch.path()}) {
+  const std::string second = scratch.path() + "/m-00002-of-00002.gguf";
+  scratch.write("style-lora.gguf", GgufBuilder().string("general.type", "adapter").build());
+  for (const std::string& model : {first, second, scratch.path()}) {
     const auto source = ModelSource::open(model);
     ASSERT_TRUE(source) << source.error().message();
     ASSERT_NE((*source)->find("output_norm.weight"), nullptr);
@@ -94,7 +96,15 @@ TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
     EXPECT_EQ((*source)->tensor_names().size(), 2u);
     EXPECT_TRUE((*source)->unchanged());
   }
-  expect_refused(scratch.write("other.gguf", part(0).build()), "is not the first of 2 parts");
+  // The first parts of several models are named.
+  scratch.write("n-00001-of-00002.gguf", part(0).build());
+  scratch.write("n-00002-of-00002.gguf", part(1).build());
+  expect_refused(scratch.path(), "name one of: m-00001-of-00002.gguf, n-00001-of-00002.gguf");
+  const std::string only_second = scratch.write("other/m-00002-of-00002.gguf", part(1).build());
+  for (const std::string& model : {only_second, scratch.path() + "/other"})
+    expect_refused(model,
+                   "is part 2 of 2 of a model, which is read from its first part, NAME-00001-of-00002.gguf");
+  expect_refused(scratch.write("other/x.gguf", part(0).build()), "is part 1 of 2 of a model");
 }
 
 TEST(ModelSource, OpensShardsWrittenBySafetensors) {
@@ -255,10 +265,15 @@ TEST(SafetensorsIndex, RefusesShardsElsewhere) {
                                     R"({"weight_map":{"a":"x.safetensors",},})")
                 ->at("a"),
             "x.safetensors");
+  for (const char* elsewhere : {"./x.safetensors", "././x.safetensors", "/models/mine/x.safetensors"})
+    EXPECT_EQ(parse_safetensors_index(concat(R"({"weight_map":{"a":")", elsewhere, "\"}}"))->at("a"),
+              "x.safetensors");
   for (const char* bad :
-       {"", "{}", "[]", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
-        R"({"weight_map":{"a":"../x"}})", R"({"weight_map":{"a":"/etc/passwd"}})",
-        R"({"weight_map":{"a":".."}})", R"({"weight_map":{"a":""}})", R"({"weight_map":{"a":"x\u0000y"}})"}) {
+       {"", "{}", "[]", R"({"weight_map":{"a":"./../x.safetensors"}})",
+        R"({"weight_map":{"a":"b/x.safetensors"}})", R"({"weight_map":[]})", R"({"weight_map":{}})",
+        R"({"weight_map":{"a":1}})", R"({"weight_map":{"a":"../x"}})",
+        R"({"weight_map":{"a":"/etc/passwd"}})", R"({"weight_map":{"a":".."}})", R"({"weight_map":{"a":""}})",
+        R"({"weight_map":{"a":"x\u0000y"}})"}) {
     EXPECT_FALSE(parse_safetensors_index(bad)) << bad;
   }
 }

@@ -62,7 +62,18 @@ TEST(Wrappers, FieldsMayLieBesideTheRest) {
   EXPECT_FLOAT_EQ(config->decoder.ropes.front().theta, 1e6f);
   EXPECT_FALSE(config->decoder.tied_head);
   EXPECT_TRUE(config->unknown_options.empty()) << config->unknown_options.front();
-  EXPECT_NE(refused(R"({"model_type":"internvl"})").find("'text_config' must be given"), std::string::npos);
+  for (const std::string part : {"", R"(,"text_config":{})", R"(,"text_config":null)"})
+    EXPECT_NE(refused(R"({"model_type":"internvl")" + part + "}").find("'text_config' must be given"),
+              std::string::npos);
+}
+
+// Programs that write a part for every model leave it empty where it says nothing.
+TEST(Wrappers, AnEmptyPartIsNone) {
+  const auto config =
+      read_config_json(std::string(R"({"architectures":["LlamaForCausalLM"],"model_type":"llama",)") +
+                       kSizes + R"(,"text_config":{}})");
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->architecture, "llama");
 }
 
 TEST(Wrappers, TheWholeDecidesOfTheHead) {

@@ -13,22 +13,28 @@ namespace {
 
 constexpr std::string_view kToolUse = "tool_use";
 
-// The field "chat_template" of a JSON file: a string, or a list of {"name", "template"}.
+// The field "chat_template" of a JSON file: a string, a list of {"name", "template"}, or an object of
+// templates by their names.
 void read_field(const std::string& text, ChatTemplateTexts& out) {
   const Result<boost::json::object> config = parse_json_object(text, "");
   if (!config) return;
   const boost::json::value* field = config->if_contains("chat_template");
   if (field == nullptr) return;
   if (const auto* source = field->if_string()) out.usual = *source;
+  const auto take = [&out](std::string_view name, const boost::json::value* source) {
+    if (source == nullptr || !source->is_string()) return;
+    if (name == "default") out.usual = source->as_string();
+    if (name == kToolUse) out.tool_use = source->as_string();
+  };
+  if (const auto* named = field->if_object())
+    for (const auto& [name, source] : *named) take(name, &source);
   const auto* list = field->if_array();
   if (list == nullptr) return;
   for (const boost::json::value& entry : *list) {
     if (!entry.is_object()) continue;
     const boost::json::value* name = entry.as_object().if_contains("name");
-    const boost::json::value* source = entry.as_object().if_contains("template");
-    if (name == nullptr || !name->is_string() || source == nullptr || !source->is_string()) continue;
-    if (name->as_string() == "default") out.usual = source->as_string();
-    if (name->as_string() == kToolUse) out.tool_use = source->as_string();
+    if (name != nullptr && name->is_string())
+      take(std::string_view(name->as_string()), entry.as_object().if_contains("template"));
   }
 }
 

@@ -54,6 +54,9 @@ TEST(LoadChatTemplate, EveryPlaceOfAFolder) {
   EXPECT_EQ(found_in(Files{{"chat_template.json", one}}), Pair("D", ""));
   EXPECT_EQ(found_in(Files{{"processor_config.json", one}}), Pair("D", ""));
   EXPECT_EQ(found_in(Files{{"tokenizer_config.json", kList}}), Pair("D", "T"));
+  EXPECT_EQ(
+      found_in(Files{{"tokenizer_config.json", R"({"chat_template": {"default": "D", "tool_use": "T"}})"}}),
+      Pair("D", "T"));
   EXPECT_EQ(found_in(Files{{"chat_template.jinja", "D"}, {"additional_chat_templates/tool_use.jinja", "T"}}),
             Pair("D", "T"));
   // As editors and Python write files.
