@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/json/parse.hpp>
 #include <random>
 
@@ -448,6 +449,44 @@ TEST(AnswerParser, SaysTheSameForEveryCutOfBrokenText) {
       for (int cut = 0; cut < 8 && !text.empty(); ++cut)
         ASSERT_EQ(parse(options_of(one), text, below(text.size()) + 1), whole) << one.tool << ": " << text;
       expect_same_for_every_cut(options_of(other), std::string_view(one.text).substr(0, below(60)));
+    }
+  }
+}
+
+// A text that reads as a number, or a value of another type, is what the schema lists of the two.
+TEST(AnswerParser, ListedValuesKeepTheirTypes) {
+  const std::pair<const char*, std::array<const char*, 3>> kSchemas[] = {
+      {R"({"enum": ["1", "auto", 2]})", {R"("1")", "2", R"("auto")"}},
+      {R"({"type": ["string", "integer"], "enum": ["1", "auto", 2]})", {R"("1")", "2", R"("auto")"}},
+      {R"({"anyOf": [{"const": "1"}, {"const": 2}, {"enum": ["auto"]}]})", {R"("1")", "2", R"("auto")"}},
+      {R"({"enum": [1, 2.0, "auto"]})", {"1", "2", R"("auto")"}},
+      {R"({"enum": ["1", 1, 2, "auto"]})", {"1", "2", R"("auto")"}},
+      {R"({"anyOf": [{"type": "integer"}, {"enum": ["1", "auto"]}]})", {"1", "2", R"("auto")"}},
+      {R"({"type": "string", "enum": ["1", "2", "auto"]})", {R"("1")", R"("2")", R"("auto")"}},
+  };
+  for (const auto& [schema, expected] : kSchemas) {
+    const auto parameters =
+        boost::json::parse(std::string(R"({"type": "object", "properties": {"a": )") + schema + "}}");
+    AnswerParserOptions options;
+    options.tools = std::make_shared<const std::vector<DeclaredTool>>(
+        std::vector<DeclaredTool>{{"f", parameters.get_object()}});
+    const auto arguments = [&](const char* parser, const std::string& text) {
+      options.tool_parser = parser;
+      const Message message = parse(options, text);
+      return message.calls.empty() ? message.content : message.calls.front().arguments;
+    };
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::string value = std::array{"1", "2", "auto"}[i];
+      const auto wanted = boost::json::parse(std::string(R"({"a": )") + expected[i] + "}");
+      EXPECT_EQ(
+          boost::json::parse(arguments("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=a>\n" + value +
+                                                          "\n</parameter>\n</function>\n</tool_call>")),
+          wanted)
+          << schema;
+      EXPECT_EQ(boost::json::parse(arguments("glm45", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>" +
+                                                          value + "</arg_value>\n</tool_call>")),
+                wanted)
+          << schema;
     }
   }
 }

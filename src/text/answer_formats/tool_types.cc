@@ -1,11 +1,13 @@
 #include "text/answer_formats/tool_types.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/ascii.h"
 #include "text/answer_formats/json_scanner.h"
@@ -113,6 +115,7 @@ unsigned allowed_types(const json::value* schema, const DeclaredTool* tool, int&
   }
   if (const json::value* values = object->if_contains("enum"); values && values->is_array())
     for (const json::value& one : values->get_array()) types |= type_of(one);
+  if (const json::value* only = object->if_contains("const")) types |= type_of(*only);
   for (const char* choices : {"anyOf", "oneOf", "allOf"}) {
     const json::value* list = object->if_contains(choices);
     if (list == nullptr || !list->is_array()) continue;
@@ -124,6 +127,46 @@ unsigned allowed_types(const json::value* schema, const DeclaredTool* tool, int&
 unsigned allowed_types(const json::value* schema, const DeclaredTool* tool) {
   int budget = kMaxChoices;
   return allowed_types(schema, tool, budget);
+}
+
+// Adds the values that a schema lists by itself, or in each of its choices; false: it takes others, too.
+bool add_listed(const json::value* schema, const DeclaredTool* tool, int& budget,
+                std::vector<const json::value*>& values) {
+  schema = resolve(schema, tool);
+  const json::object* object = schema ? schema->if_object() : nullptr;
+  if (object == nullptr || --budget < 0) return false;
+  if (const json::value* only = object->if_contains("const")) {
+    values.push_back(only);
+    return true;
+  }
+  if (const json::value* list = object->if_contains("enum"); list && list->is_array()) {
+    for (const json::value& one : list->get_array()) values.push_back(&one);
+    return true;
+  }
+  for (const char* choices : {"anyOf", "oneOf"}) {
+    const json::value* list = object->if_contains(choices);
+    if (list == nullptr || !list->is_array() || list->get_array().empty()) continue;
+    return std::ranges::all_of(
+        list->get_array(), [&](const json::value& one) { return add_listed(&one, tool, budget, values); });
+  }
+  return false;
+}
+
+bool is_same(const json::value& a, const json::value& b) {
+  if (a.is_number() && b.is_number()) return a.to_number<double>() == b.to_number<double>();
+  return a == b;
+}
+
+// A text that reads as a number where only the text is among the values that the schema lists: ["1", "2", 3].
+bool is_listed_text(std::string_view text, const json::value& read, const json::value* schema,
+                    const DeclaredTool* tool) {
+  std::vector<const json::value*> values;
+  int budget = kMaxChoices;
+  if (read.is_string() || !add_listed(schema, tool, budget, values)) return false;
+  const auto lists = [&](const json::value& wanted) {
+    return std::ranges::any_of(values, [&](const json::value* one) { return is_same(*one, wanted); });
+  };
+  return !lists(read) && lists(json::value(json::string(text)));
 }
 
 // As Python's int() reads: white space around, a sign, digits with single underscores between.
@@ -178,6 +221,26 @@ std::optional<json::value> read_json(std::string_view text, ToolTypes::Reading r
   return value;
 }
 
+// The first type that the text can be read as, of those that are allowed.
+json::value read_as(unsigned types, std::string_view text, const DeclaredTool* tool,
+                    const json::value* schema, ToolTypes::Reading reading) {
+  const std::string word = lowered(trim(text));
+  if ((types & kNull) && lowered(text) == "null") return nullptr;
+  if (types & kInteger)
+    if (auto value = read_integer(text)) return *std::move(value);
+  if (types & kNumber)
+    if (auto value = read_number(text)) return *std::move(value);
+  if (types & kBoolean) {
+    if (word == "true" || word == "1") return true;
+    if (word == "false" || word == "0") return false;
+  }
+  if (types & (kObject | kArray))
+    if (auto value = read_json(text, reading)) return ToolTypes::coerced(*std::move(value), tool, schema);
+  if (types & kString) return json::value(json::string(text));
+  if (auto value = read_json(text, reading)) return *std::move(value);
+  return json::value(json::string(text));
+}
+
 }  // namespace
 
 const DeclaredTool* ToolTypes::find(std::string_view name) const {
@@ -200,22 +263,9 @@ bool ToolTypes::allows_text(const DeclaredTool* tool, const json::value* schema)
 json::value ToolTypes::from_text(std::string_view text, const DeclaredTool* tool, const json::value* schema,
                                  Reading reading) {
   if (schema == nullptr) return json::value(json::string(text));
-  const unsigned types = allowed_types(schema, tool);
-  const std::string word = lowered(trim(text));
-  if ((types & kNull) && lowered(text) == "null") return nullptr;
-  if (types & kInteger)
-    if (auto value = read_integer(text)) return *std::move(value);
-  if (types & kNumber)
-    if (auto value = read_number(text)) return *std::move(value);
-  if (types & kBoolean) {
-    if (word == "true" || word == "1") return true;
-    if (word == "false" || word == "0") return false;
-  }
-  if (types & (kObject | kArray))
-    if (auto value = read_json(text, reading)) return coerced(*std::move(value), tool, schema);
-  if (types & kString) return json::value(json::string(text));
-  if (auto value = read_json(text, reading)) return *std::move(value);
-  return json::value(json::string(text));
+  json::value value = read_as(allowed_types(schema, tool), text, tool, schema, reading);
+  if (is_listed_text(text, value, schema, tool)) return json::value(json::string(text));
+  return value;
 }
 
 json::value ToolTypes::coerced(json::value value, const DeclaredTool* tool, const json::value* schema) {
