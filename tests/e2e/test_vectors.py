@@ -97,6 +97,20 @@ def test_ollamas_client(bert):
     assert "embedding" in client.show("bert").capabilities
 
 
+def test_forms_of_text_embeddings_inference_and_cohere(bert):
+    server, _ = bert
+    http = httpx.Client(base_url=server.url)
+    vectors = [entry["embedding"] for entry in http.post("/v1/embeddings", json={"input": ["ab", "cd"]}).json()["data"]]
+    assert http.post("/embed", json={"inputs": ["ab", "cd"], "normalize": True}).json() == vectors
+    assert http.post("/embed", json={"inputs": "ab"}).json() == vectors[:1]
+    assert http.post("/embed", json={"inputs": "a " * 900}).status_code == 400
+    assert len(http.post("/embed", json={"inputs": "a " * 900, "truncate": True}).json()) == 1
+    body = {"model": "bert", "texts": ["ab", "cd"], "input_type": "search_query", "embedding_types": ["float"]}
+    typed = http.post("/v2/embed", json=body).json()
+    assert typed["response_type"] == "embeddings_by_type" and typed["embeddings"] == {"float": vectors}
+    assert typed["meta"]["billed_units"]["input_tokens"] == 8
+
+
 def test_scores_of_a_cross_encoder(cross):
     server, _ = cross
     http = httpx.Client(base_url=server.url)

@@ -19,6 +19,8 @@ std::string_view id_prefix(PoolingForm form) {
   switch (form) {
     case PoolingForm::embeddings:
     case PoolingForm::embedding_list:
+    case PoolingForm::vector_list:
+    case PoolingForm::by_type:
       return "embd-";
     case PoolingForm::pooling:
       return "pool-";
@@ -86,6 +88,28 @@ void read_embedding_fields(FieldReader& fields, const ApiContext& context, Vecto
     else
       wishes.pooling.dimensions = static_cast<std::int32_t>(*dimensions);
   }
+}
+
+// Reads the names that text-embeddings-inference and Cohere have for the cut of a longer text and for a form
+// of vectors.
+void read_embed_fields(FieldReader& fields, const ApiContext& context, VectorWishes& wishes,
+                       PoolingForm form) {
+  if (form == PoolingForm::vector_list) {
+    if (fields.boolean("truncate").value_or(false)) wishes.keep_tokens = context.max_model_len;
+    fields.not_built("prompt_name", "write the prompt before the text");
+    return;
+  }
+  if (form != PoolingForm::by_type) return;
+  const std::string cut = fields.string("truncate", 32).value_or("END");
+  if (cut != "NONE" && cut != "START" && cut != "END")
+    fields.fail("truncate", "must be 'NONE', 'START' or 'END'");
+  if (cut != "NONE") wishes.keep_tokens = context.max_model_len;
+  (void)fields.string("input_type", 64);  // required by Cohere's clients; texts go to the model as they are
+  for (const char* name : {"images", "inputs"}) fields.not_built(name, "send 'texts'");
+  for (const std::string& type : fields.strings("embedding_types", 8, 32))
+    if (type != "float") fields.fail("embedding_types", "can only be ['float']");
+  if (const auto size = fields.integer("output_dimension", 1, context.vectors->size))
+    wishes.pooling.dimensions = static_cast<std::int32_t>(*size);
 }
 
 // A text, an object with one, or a list of these.
@@ -163,7 +187,8 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
   FieldReader fields(value->as_object());
   if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
   form = form_of(form, fields);
-  const bool embeds = form == PoolingForm::embeddings || form == PoolingForm::embedding_list;
+  const bool embeds = form == PoolingForm::embeddings || form == PoolingForm::embedding_list ||
+                      form == PoolingForm::vector_list || form == PoolingForm::by_type;
   const bool ranks = form == PoolingForm::rerank || form == PoolingForm::rerank_list;
   PAGODA_RETURN_IF_ERROR(embeds                          ? check_makes_vectors(context, WorkKind::embed)
                          : form == PoolingForm::classify ? check_makes_vectors(context, WorkKind::score)
@@ -198,6 +223,7 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
     call.requests = prompts.take();
   } else {
     if (form != PoolingForm::classify) read_embedding_fields(fields, context, wishes, call);
+    read_embed_fields(fields, context, wishes, form);
     if (const std::string task = fields.string("task", 64).value_or("");
         form == PoolingForm::pooling && !task.empty() &&
         task != (context.vectors->kind == WorkKind::embed ? "embed" : "classify"))
@@ -205,12 +231,18 @@ Result<PoolingCall> parse_pooling_call(PoolingForm form, const ApiCall& origin, 
     if (!fields.ok()) return fields.status();
     VectorPrompts prompts(context, std::move(wishes));
     const bool content = form == PoolingForm::embedding_list && !fields.has("input");
-    prompts.add_field(fields, content ? "content" : "input", /*with_ids=*/true);
+    prompts.add_field(fields,
+                      form == PoolingForm::vector_list ? "inputs"
+                      : form == PoolingForm::by_type   ? "texts"
+                      : content                        ? "content"
+                                                       : "input",
+                      /*with_ids=*/form != PoolingForm::by_type);
     call.requests = prompts.take();
   }
   if (!fields.ok()) return fields.status();
-  note_unknown_fields(fields, call.warnings,
-                      {"queries", "documents", "items", "data_1", "data_2", "max_tokens_per_doc"});
+  note_unknown_fields(
+      fields, call.warnings,
+      {"queries", "documents", "items", "data_1", "data_2", "max_tokens_per_doc", "truncation_direction"});
   return call;
 }
 

@@ -2,7 +2,7 @@
 // Bodies of the calls for vectors (embeddings, pooling, classify, score, rerank) -> the engine's requests,
 // and how the answer is to look. Errors: invalid_argument and not_found, naming the field. Threads: any.
 // Source of the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank; llama.cpp's
-// embedding; rerank of text-embeddings-inference.
+// embedding; embed and rerank of text-embeddings-inference; Cohere's embed (v2).
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -18,8 +18,18 @@
 namespace pagoda {
 
 // embedding_list: llama.cpp's embeddings, a list without an object around it; rerank_list: likewise, of
-// text-embeddings-inference.
-enum class PoolingForm { embeddings, embedding_list, pooling, classify, score, rerank, rerank_list };
+// text-embeddings-inference; vector_list: its embed, vectors alone; by_type: Cohere's embed.
+enum class PoolingForm {
+  embeddings,
+  embedding_list,
+  vector_list,
+  by_type,
+  pooling,
+  classify,
+  score,
+  rerank,
+  rerank_list
+};
 
 struct PoolingCall {
   PoolingForm form = PoolingForm::embeddings;

@@ -30,6 +30,8 @@ constexpr RouteFacts post(std::string_view path) {
 constexpr ApiRoute kRoutes[] = {
     {post("/v1/embeddings"), answer<PoolingForm::embeddings>},
     {post("/embedding"), answer<PoolingForm::embedding_list>},  // llama.cpp's
+    {post("/embed"), answer<PoolingForm::vector_list>},         // text-embeddings-inference's
+    {post("/v2/embed"), answer<PoolingForm::by_type>},          // Cohere's
     {post("/pooling"), answer<PoolingForm::pooling>},
     {post("/classify"), answer<PoolingForm::classify>},
     {post("/score"), answer<PoolingForm::score>},

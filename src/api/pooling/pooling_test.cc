@@ -96,6 +96,29 @@ TEST(Pooling, EmbeddingsInNumbersAndInBytes) {
   EXPECT_EQ(bytes.at("data").at(0).at("embedding"), "AACAPwAAAL8AAAAAAACAPg==");
 }
 
+// As text-embeddings-inference and Cohere have them.
+TEST(Pooling, VectorsAloneAndByType) {
+  const Model model(WorkKind::embed);
+  const std::vector<std::vector<float>> vectors = {{1, -0.5f, 0, 0.25f}, {0, 0, 1, 0}};
+  const boost::json::value alone = model.answer(
+      PoolingForm::vector_list, R"({"inputs":["ab","c"],"normalize":true,"truncate":true})", vectors);
+  EXPECT_EQ(alone.at(0).at(1), -0.5);
+  EXPECT_EQ(alone.at(1).at(2), 1);
+  EXPECT_EQ(model.answer(PoolingForm::vector_list, R"({"inputs":"ab"})", {vectors[1]}).as_array().size(), 1u);
+  const boost::json::value typed = model.answer(
+      PoolingForm::by_type,
+      R"({"model":"tiny","texts":["ab","c"],"input_type":"search_query","embedding_types":["float"]})",
+      vectors);
+  EXPECT_EQ(typed.at("response_type"), "embeddings_by_type");
+  EXPECT_EQ(typed.at("embeddings").at("float").at(0).at(3), 0.25);
+  EXPECT_GT(typed.at("meta").at("billed_units").at("input_tokens").to_number<int>(), 0);
+  for (const std::string_view bad :
+       {R"({"texts":["a"],"embedding_types":["int8"]})", R"({"texts":["a"],"embedding_types":{"float":1}})",
+        R"({"texts":["a"],"truncate":"LEFT"})", R"({"texts":[[1,2]]})", R"({"images":["a"]})", "{}"})
+    EXPECT_FALSE(model.parse(PoolingForm::by_type, bad)) << bad;
+  EXPECT_FALSE(model.parse(PoolingForm::vector_list, R"({"inputs":"a","prompt_name":"query"})"));
+}
+
 TEST(Pooling, RerankSortsAndCuts) {
   const Model model(WorkKind::score, 1);
   constexpr std::string_view kBody = R"({"query":"q","documents":["a",{"text":"b"},"c","d"],"top_n":3})";

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/strings.h"
+
 namespace pagoda {
 namespace {
 
@@ -59,6 +61,11 @@ void PoolingWriter::write_begin(std::string& out) {
   }
   JsonWriter json(out);
   json.begin_object().key("id").string(call_.id);
+  if (call_.form == PoolingForm::by_type) {
+    json.key("response_type").string("embeddings_by_type").key("embeddings").begin_object();
+    json.key("float").begin_array();
+    return;
+  }
   if (call_.form == PoolingForm::rerank) {
     json.key("model").string(context_.model_names.front());
     write_usage(json);
@@ -99,6 +106,11 @@ void PoolingWriter::write_class(JsonWriter& json, std::size_t index) const {
 void PoolingWriter::write_item(std::string& out, std::size_t index) {
   if (ranks()) return write_ranked(out, index);
   JsonWriter json(out);
+  if (call_.form == PoolingForm::vector_list || call_.form == PoolingForm::by_type) {
+    write_floats(json, vectors_[index]);
+    vectors_[index] = {};
+    return;
+  }
   json.begin_object().key("index").integer(static_cast<std::int64_t>(index));
   if (call_.form == PoolingForm::score) {
     json.key("object").string("score").key("score").float32(scores_[index]).end_object();
@@ -125,6 +137,11 @@ void PoolingWriter::write_item(std::string& out, std::size_t index) {
 void PoolingWriter::write_end(std::string& out) {
   out.push_back(']');
   if (listed()) return;
+  if (call_.form == PoolingForm::by_type) {
+    out.append(concat("},\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"input_tokens\":",
+                      usage().prompt_tokens, "}}}"));
+    return;
+  }
   if (call_.form != PoolingForm::rerank) {
     out.push_back(',');
     std::string usage_text;

@@ -26,7 +26,8 @@ class PoolingWriter final : public VectorWriter {
   bool scores() const { return call_.form == PoolingForm::score || ranks(); }
   // The list alone, without an object around it.
   bool listed() const {
-    return call_.form == PoolingForm::embedding_list || call_.form == PoolingForm::rerank_list;
+    return call_.form == PoolingForm::embedding_list || call_.form == PoolingForm::rerank_list ||
+           call_.form == PoolingForm::vector_list;
   }
   void write_usage(JsonWriter& json) const;
   void write_ranked(std::string& out, std::size_t rank) const;
