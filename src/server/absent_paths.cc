@@ -10,9 +10,12 @@ constexpr std::string_view kStateful =
     "Conversations are kept by /v1/responses, with 'previous_response_id'.";
 constexpr std::string_view kModels =
     "A server has the model that it was started with; 'pagoda pull', 'list' and 'rm' manage files.";
-constexpr std::string_view kAdapters = "Adapters cannot be loaded; serve a model into which they are merged.";
+constexpr std::string_view kAdapters = "Adapters are merged into the model at start: --lora names them.";
 constexpr std::string_view kCompletions = "Texts are continued by /v1/completions and /v1/chat/completions.";
 constexpr std::string_view kEmbeddings = "Vectors are made by /v1/embeddings.";
+constexpr std::string_view kClassify = "Texts are classified by /classify, of a model that classifies.";
+
+constexpr std::string_view kGemini = "Gemini's protocol is not served; /v1/chat/completions is OpenAI's.";
 
 struct AbsentPath {
   std::string_view path, instead;  // the path and those below it
@@ -22,7 +25,10 @@ constexpr AbsentPath kAbsent[] = {
     {"/images", kTextOnly},
     {"/videos", kTextOnly},
     {"/realtime", "Answers are streamed by /v1/chat/completions, /v1/responses and /v1/messages."},
-    {"/moderations", "Texts are classified by /classify, of a model that classifies."},
+    {"/moderations", kClassify},
+    {"/predict", kClassify},
+    {"/similarity", "Texts are compared by /score."},
+    {"/info", "The model is described by /v1/models and /server_info."},
     {"/files", kFiles},
     {"/uploads", kFiles},
     {"/batches", kFiles},
@@ -33,11 +39,17 @@ constexpr AbsentPath kAbsent[] = {
     {"/conversations", kStateful},
     {"/vector_stores", kEmbeddings},
     {"/embed", kEmbeddings},
-    {"/v2/embed", kEmbeddings},
+    {"/embed_all", kEmbeddings},
+    {"/embed_sparse", kEmbeddings},
+    {"/embed_multi", kEmbeddings},
     {"/load_lora_adapter", kAdapters},
     {"/unload_lora_adapter", kAdapters},
     {"/generate", kCompletions},
     {"/generate_stream", kCompletions},
+    {"/inference/v1/generate", kCompletions},
+    {"/invocations", kCompletions},
+    {"/v2/chat", kCompletions},
+    {"/v1beta", kGemini},
     {"/api/create", kModels},
     {"/api/copy", kModels},
     {"/api/delete", kModels},
@@ -51,6 +63,10 @@ constexpr AbsentPath kAbsent[] = {
 
 std::string_view instead_of(std::string_view path) {
   if (path.starts_with("/v1/")) path.remove_prefix(3);
+  if (path.starts_with("/models/") &&
+      (path.ends_with("enerateContent") || path.ends_with(":embedContent") || path.ends_with(":countTokens")))
+    return kGemini;
+  if (path == "/chat") return kCompletions;
   for (const AbsentPath& absent : kAbsent)
     if (path == absent.path ||
         (path.starts_with(absent.path) && path.substr(absent.path.size()).starts_with('/')))

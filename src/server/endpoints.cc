@@ -161,10 +161,11 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   }
   if (match.allow.empty()) return refuse(404, invalid_url(request), "not_found");
   if (match.route == nullptr)
-    return with_header(
-        refuse(405, concat(request.method, " is not allowed here; allowed: ", match.allow, "."),
-               "method_not_allowed"),
-        "allow", std::string(match.allow));
+    return with_header(refuse(405,
+                              concat(request.method, " is not allowed here; allowed: ", match.allow, ".",
+                                     instead_of(request.path).empty() ? "" : " ", instead_of(request.path)),
+                              "method_not_allowed"),
+                       "allow", std::string(match.allow));
   if (const std::size_t limit = max_body_bytes(match, server.config);
       request.content_length.value_or(0) > limit)
     return refuse(413, concat("The request body is larger than ", limit, " bytes."), "body_too_large");

@@ -606,6 +606,9 @@ TEST(RequestParser, AFinalMessageMayAskToBeContinued) {
 TEST(RequestParser, AModelMayHaveSeveralNames) {
   const TestModel model;
   EXPECT_TRUE(parse(kText, with(kText, R"("model":"alias")"), model.context).has_value());
+  for (const std::string name : {"tgi", "dummy"})  // Hugging Face's clients send them
+    EXPECT_TRUE(parse(kText, with(kText, concat(R"("model":")", name, "\"")), model.context).has_value())
+        << name;
   const auto call = parse(kText, with(kText, R"("model":"no/such")"), model.context);
   ASSERT_FALSE(call.has_value());
   EXPECT_EQ(call.error().reason(), "model_not_found");
