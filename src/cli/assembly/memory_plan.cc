@@ -176,10 +176,14 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
       concat(model.weight_type, ", computed in ", memory.computed_in, " (--dtype ", flags.dtype, ")"));
   row("embedding, as stored", memory.embedding_bytes,
       memory.mapped_bytes > 0 ? "both mapped from the weight cache" : "");
+  const std::string kept = memory.any_length
+                               ? std::string("windows and states")
+                               : concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes");
   row("KV cache", memory.kv_bytes,
-      concat(memory.any_length ? std::string("windows and states")
-                               : concat(memory.kv_tokens, " tokens of ", memory.kv_bytes_per_token, " bytes"),
-             " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype, "); resident when used"));
+      memory.any_length && memory.kv_bytes_per_token == 0
+          ? std::string("states in float32; resident when used")
+          : concat(kept, " in ", memory.kv_dtype, " (--kv-cache-dtype ", flags.kv_cache_dtype,
+                   "); resident when used"));
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident when used");
   if (memory.offload_bytes > 0)
     row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident when used");
