@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "base/strings.h"
 #include "loader/test_files.h"
@@ -141,6 +142,25 @@ TEST(AdapterFiles, OfLlamaCppAreScaledByAlphaAndRank) {
   EXPECT_EQ(open("lora", 0, "blk.0.attn_q.weight")->changes().at("blk.0.attn_q.weight").scale, 1)
       << "no alpha";
   EXPECT_NE(refusal(open("control", 6, "blk.0.attn_q.weight")).find("'control'"), std::string::npos);
+}
+
+// No damage to an adapter's files does more than a clean error.
+TEST(AdapterFiles, DamageIsAnError) {
+  const std::string fixtures = PAGODA_SOURCE_DIR "/tests/fixtures/adapters/";
+  std::mt19937_64 rng(7);
+  int opened = 0;
+  for (const std::string name : {"plain", "dora", "lora_bias", "tied_embedding", "with_adapter_name"})
+    for (int turn = 0; turn < 150; ++turn) {
+      const ScratchFolder folder;
+      for (const char* file : {"adapter_config.json", "adapter_model.safetensors"}) {
+        std::string bytes = testing::read_binary(concat(fixtures, name, "/", file));
+        for (std::uint64_t count = rng() % 3; count > 0; --count)
+          bytes[rng() % std::min<std::size_t>(bytes.size(), 2000)] = static_cast<char>(rng());
+        folder.write(file, bytes);
+      }
+      opened += Adapter::open(folder.path(), 1, {}).has_value();
+    }
+  EXPECT_GT(opened, 50);
 }
 
 TEST(AdapterFiles, NamesOfTheSameTensorAreTheSame) {

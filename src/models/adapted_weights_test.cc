@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "base/assign_or_return.h"
+#include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
@@ -111,6 +115,50 @@ TEST_F(AdaptedGguf, WhatDoesNotFitIsRefused) {
       std::string::npos);
   EXPECT_NE(refusal(open("blk.7.attn_v.weight")).find("'blk.7.attn_v.weight', which the model does not have"),
             std::string::npos);
+}
+
+// A matrix that its folder has quantised is the one that the folder means, with the sum in one place.
+TEST(AdaptedFolder, QuantisedMatricesTakeSums) {
+  constexpr std::string_view kMatrix = "model.layers.0.self_attn.q_proj.weight";
+  for (const char* name : {"awq", "bitnet", "bnb_int8", "fp8_block", "gptq", "mlx", "modelopt_nvfp4"}) {
+    SCOPED_TRACE(name);
+    const std::string path = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
+    auto model = ModelSource::open(path);
+    ASSERT_TRUE(model) << model.error().message();
+    const auto base = ModelSource::open(path);
+    const TensorView* const stored = (*base)->find(kMatrix);
+    ASSERT_NE(stored, nullptr);
+    const std::int64_t rows = stored->rows(), columns = stored->columns();
+
+    const ScratchFolder folder;
+    std::string factors(static_cast<std::size_t>(4 * (rows + columns)), '\0');
+    const float one = 1, two = 2;
+    std::memcpy(factors.data() + 4, &two, 4);                  // A[0, 1]
+    std::memcpy(factors.data() + 4 * (columns + 3), &one, 4);  // B[3, 0]
+    const std::string module = R"("base_model.model.model.layers.0.self_attn.q_proj)";
+    const std::string entry = R"(":{"dtype":"F32","shape":[)";
+    folder.write("adapter_config.json", R"({"peft_type":"LORA","lora_alpha":1})");
+    folder.write("adapter_model.safetensors",
+                 testing::safetensors(
+                     concat("{", module, ".lora_A.weight", entry, "1,", columns, R"(],"data_offsets":[0,)",
+                            4 * columns, "]},", module, ".lora_B.weight", entry, rows,
+                            R"(,1],"data_offsets":[)", 4 * columns, ",", 4 * (rows + columns), "]}}"),
+                     factors));
+    auto adapter = Adapter::open(folder.path(), 1, {});
+    ASSERT_TRUE(adapter) << adapter.error().message();
+    const auto source = with_adapter(*std::move(model), *std::move(adapter));
+    ASSERT_TRUE(source) << source.error().message();
+    const TensorView* const got = (*source)->find(kMatrix);
+    ASSERT_TRUE((*source)->bring_in(*got).ok() && (*base)->bring_in(*stored).ok());
+    std::vector<float> before(static_cast<std::size_t>(columns)), values(before.size());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      dequantize_row(*stored, row, before.data());
+      dequantize_row(*got, row, values.data());
+      if (row == 3) before[1] += 2;
+      for (std::size_t i = 0; i < before.size(); ++i)
+        ASSERT_NEAR(values[i], before[i], std::abs(before[i]) / 256) << row << " " << i;
+    }
+  }
 }
 
 }  // namespace
