@@ -66,6 +66,7 @@ def test_metrics_satisfy_promtool(server, http):
     assert ours == {
         "pagoda:" + name
         for name in (
+            "bits_depend_on_batch",
             "kv_cache_slots_perc",
             "kv_cache_saved_perc",
             "num_preemptions_by_swap_total",
