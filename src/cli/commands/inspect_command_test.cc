@@ -12,6 +12,7 @@
 
 #include "cli/assembly/hub_paths.h"
 #include "cli/commands/model_facts.h"
+#include "loader/test_files.h"
 #include "model_runner/family_model.h"
 #include "model_runner/fused_gguf.h"
 
@@ -117,6 +118,16 @@ TEST(Inspect, StatesAlone) {
   EXPECT_LE(state, kState * 101 / 100) << "padding";
   EXPECT_EQ(out.at("config").at("max_positions"), 1 << 20);
   EXPECT_EQ(out.at("config").at("num_heads"), 0);
+}
+
+// The type of keys and values is told where there are some.
+TEST(Inspect, NoTypeOfKeysAndValuesBesideStatesAlone) {
+  const testing::ScratchFolder scratch;
+  for (const auto& [name, type] : {std::pair("mamba", ""), std::pair("jamba", "bfloat16")}) {
+    const Outcome outcome = inspect(testing::write_family(name, scratch.path() + "/" + name), true);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(boost::json::parse(outcome.out).at("serving").at("default_kv_cache_dtype"), type) << name;
+  }
 }
 
 TEST(Inspect, SpeedIsAnEstimateFromWhatATokenReads) {

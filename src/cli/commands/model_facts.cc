@@ -53,7 +53,8 @@ Status fill(Description& description) {
   facts.default_dtype = chosen_arithmetic("auto", matrices);
   if (const auto source = ModelSource::open(description.path, hub_paths_from_environment())) {
     facts.default_dtype = chosen_arithmetic("auto", **source);
-    facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
+    if (!std::ranges::all_of(facts.kv_groups, &DescribedKvGroup::state))
+      facts.default_kv_dtype = kv_dtype_name(automatic_kv_dtype(**source, model, "auto"));
     if (const auto scales = kv_scales(**source, model))
       facts.scaled_layers = static_cast<std::int32_t>(std::ranges::count(*scales, true, &KvScales::in_file));
   }
