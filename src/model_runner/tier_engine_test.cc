@@ -366,11 +366,13 @@ TEST_F(Engine, RowsThatAnotherEngineStoresOrLosesAreHeardOf) {
 
 // A caller that would be woken for each row has little time for anything else.
 TEST_F(Engine, ALongPromptsRowsAreToldTogether) {
+  pool = Pool(65);  // threads that fetch have pages of their own
   start(64);
   TierMoves stores, fetches;
   for (std::uint64_t name = 1; name <= 64; ++name) {
     stores.stores.push_back(store(name, row(name, name), {BlockId{0}}).stores.front());
-    fetches.fetches.push_back(fetch(100 + name, row(name, 100 + name), {BlockId{1}}).fetches.front());
+    const BlockId own{static_cast<std::int32_t>(name)};
+    fetches.fetches.push_back(fetch(100 + name, row(name, 100 + name), {own}).fetches.front());
   }
   engine->submit(stores);
   wait(64);
