@@ -167,8 +167,9 @@ void PreparedRows::advance(Place& place) const {
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
   CHECK(!needs_whole_rows_ || count == k_);
   if (arithmetic_.is_own()) return store(place, first, from, count, /*are_numbers=*/false);
+  // Parts of a row that threads put one by one have the same scale, a fixed one.
   const auto set_scale = [&](float scale) {
-    row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
+    if (first == 0) row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
   };
   if (are_integers_) {
     const std::int64_t bytes = group_bytes(place.height);
