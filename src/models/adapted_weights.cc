@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assign_or_return.h"
+#include "base/check.h"
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "loader/json_object.h"
@@ -319,6 +320,7 @@ Status AdaptedSource::bring_in(const TensorView& tensor, ThreadPool* pool) const
   if (changed == nullptr) return model_->bring_in(tensor, pool);
   if (tensor.bytes() == 0) return ok_status();
   const std::int64_t from = tensor.data - changed->after.data, row_bytes = changed->row_bytes();
+  CHECK(row_bytes > 0);  // no tensor that lies in `after` is empty
   const std::int64_t end = std::min((from + tensor.bytes() - 1) / row_bytes + 1, changed->after.rows());
   const std::lock_guard lock(mutex_);
   PAGODA_RETURN_IF_ERROR(make_rows(*changed, from / row_bytes, end, pool));
