@@ -1,11 +1,9 @@
 // Chooses the implementation, and cuts the work into tiles: columns of a head of a sequence.
 #include "kernels/linear_attention.h"
 
-#include <cstring>
-
 #include "base/check.h"
 #include "kernels/cpu/linear_attention.h"
-#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/walk_state.h"
 #include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
@@ -20,12 +18,8 @@ struct Columns {
 // All rows of one sequence, for some columns of one head.
 void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, const StateSequence& sequence,
               std::int32_t head, Columns columns) {
-  thread_local cpu::Scratch scratch;
   const std::int64_t offset = std::int64_t{columns.first} * args.key_size;
   const std::size_t bytes = static_cast<std::size_t>(args.key_size) * columns.count * sizeof(float);
-  float* const kept = args.states.piece(sequence, args.piece + head) + offset;
-  if (sequence.fresh) std::memset(kept, 0, bytes);
-
   const std::int64_t first_row = sequence.first_row;
   const std::int64_t key = first_row * args.query.stride + std::int64_t{args.key_head(head)} * args.key_size;
   const std::int64_t value = std::int64_t{head} * args.value_size + columns.first;
@@ -41,21 +35,12 @@ void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, co
                                    .gate_stride = args.decay.stride,
                                    .skip = args.skip != nullptr ? args.skip[head] : 0,
                                    .output = floats(args.output, first_row) + value,
-                                   .output_stride = args.output.stride,
-                                   .state = kept};
-  auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
-    if (end > row) rows(tile, row, end);
-    row = end;
-  };
-  for (const StateStore& store : sequence.stores) {
-    go_to(store.num_rows);
-    std::memcpy(args.states.piece(store, args.piece + head) + offset, kept, bytes);
-  }
-  go_to(sequence.num_rows - sequence.num_drafts);
-  if (sequence.num_drafts == 0) return;
-  tile.state = reinterpret_cast<float*>(scratch.take(bytes));
-  std::memcpy(tile.state, kept, bytes);
-  go_to(sequence.num_rows);
+                                   .output_stride = args.output.stride};
+  cpu::walk_state(args.states, sequence, args.piece + head, offset, bytes,
+                  [&](float* state, std::int32_t begin, std::int32_t end) {
+                    tile.state = state;
+                    rows(tile, begin, end);
+                  });
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 // Chooses the implementation, and cuts the work into tiles: channels of a piece of a sequence.
 #include "kernels/selective_scan.h"
 
-#include <cstring>
-
 #include "base/check.h"
-#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/selective_scan.h"
+#include "kernels/cpu/walk_state.h"
 #include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
@@ -16,15 +14,11 @@ namespace {
 // All rows of one sequence, for the channels of one tile.
 void scan_tile(cpu::SelectiveScanRows rows, const SelectiveScanArgs& args, const StateSequence& sequence,
                std::int64_t channel) {
-  thread_local cpu::Scratch scratch;
   const std::int64_t width = std::min(kScanTile, args.num_channels - channel);
   const auto piece = static_cast<std::int32_t>(args.piece + channel / kScanChannels);
   const std::int64_t offset = channel % kScanChannels * args.state_size;
   const std::size_t bytes =
       static_cast<std::size_t>(width) * static_cast<std::size_t>(args.state_size) * sizeof(float);
-  float* const kept = args.states.piece(sequence, piece) + offset;
-  if (sequence.fresh) std::memset(kept, 0, bytes);
-
   const std::int64_t first_row = sequence.first_row;
   cpu::SelectiveScanTile tile = {.state_size = args.state_size,
                                  .channels = width,
@@ -38,21 +32,12 @@ void scan_tile(cpu::SelectiveScanRows rows, const SelectiveScanArgs& args, const
                                  .query = floats(args.query, first_row),
                                  .key_stride = args.key.stride,
                                  .output = floats(args.output, first_row) + channel,
-                                 .output_stride = args.output.stride,
-                                 .state = kept};
-  auto go_to = [&, row = std::int32_t{0}](std::int32_t end) mutable {
-    if (end > row) rows(tile, row, end);
-    row = end;
-  };
-  for (const StateStore& store : sequence.stores) {
-    go_to(store.num_rows);
-    std::memcpy(args.states.piece(store, piece) + offset, kept, bytes);
-  }
-  go_to(sequence.num_rows - sequence.num_drafts);
-  if (sequence.num_drafts == 0) return;
-  tile.state = reinterpret_cast<float*>(scratch.take(bytes));
-  std::memcpy(tile.state, kept, bytes);
-  go_to(sequence.num_rows);
+                                 .output_stride = args.output.stride};
+  cpu::walk_state(args.states, sequence, piece, offset, bytes,
+                  [&](float* state, std::int32_t begin, std::int32_t end) {
+                    tile.state = state;
+                    rows(tile, begin, end);
+                  });
 }
 
 }  // namespace
