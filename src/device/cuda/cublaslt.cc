@@ -1,10 +1,9 @@
 #include "device/cuda/cublaslt.h"
 
-#include <dlfcn.h>
-
 #include <array>
 
 #include "base/strings.h"
+#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {
@@ -54,9 +53,7 @@ const char* name_of(int status) {
 
 }  // namespace
 
-struct CublasLt::Library {
-  std::string name;
-  void* opened = nullptr;
+struct CublasLt::Library : OpenedLibrary {
   std::size_t (*version)() = nullptr;
   int (*create)(void** handle) = nullptr;
   int (*destroy)(void* handle) = nullptr;
@@ -75,15 +72,6 @@ struct CublasLt::Library {
                   const void* b, Descriptor b_layout, const void* beta, const void* c, Descriptor c_layout,
                   void* d, Descriptor d_layout, const Algorithm* algorithm, void* workspace,
                   std::size_t workspace_bytes, void* stream) = nullptr;
-
-  ~Library() {
-    if (opened != nullptr) dlclose(opened);
-  }
-  template <class Function>
-  Status find(const char* symbol, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(opened, symbol));
-    return function != nullptr ? ok_status() : unavailable(concat(name, " has no ", symbol));
-  }
 };
 
 // The plan of one shape. The library's matrices lie by columns: y by rows is its transpose by columns, [n,
@@ -112,12 +100,7 @@ Result<std::unique_ptr<CublasLt::Library>> CublasLt::look_up(std::span<const cha
   if (names.empty()) names = kCublasLtNames;
   auto found = std::make_unique<Library>();
   Library& l = *found;
-  for (const char* const name : names) {
-    l.name = name;
-    l.opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (l.opened != nullptr) break;
-  }
-  if (l.opened == nullptr) return unavailable(concat("there is no ", names.front(), " here"));
+  PAGODA_RETURN_IF_ERROR(l.open(names));
   PAGODA_RETURN_IF_ERROR(l.find("cublasLtGetVersion", l.version));
   PAGODA_RETURN_IF_ERROR(l.find("cublasLtCreate", l.create));
   PAGODA_RETURN_IF_ERROR(l.find("cublasLtDestroy", l.destroy));

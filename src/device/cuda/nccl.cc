@@ -1,7 +1,5 @@
 #include "device/cuda/nccl.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <condition_variable>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {
@@ -35,9 +34,7 @@ std::string version_text(int version) {
 
 }  // namespace
 
-struct Nccl::Library {
-  std::string name;
-  void* opened = nullptr;
+struct Nccl::Library : OpenedLibrary {
   int number = 0;  // its version
   int (*version)(int*) = nullptr;
   int (*unique_id)(UniqueId*) = nullptr;
@@ -51,33 +48,13 @@ struct Nccl::Library {
                     void* stream) = nullptr;
   const char* (*error_text)(int) = nullptr;
   const char* (*last_error)(Communicator) = nullptr;
-
-  ~Library() {
-    if (opened != nullptr) dlclose(opened);
-  }
-  template <class Function>
-  Status find(const char* symbol, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(opened, symbol));
-    return function != nullptr ? ok_status() : unavailable(concat(name, " has no ", symbol));
-  }
 };
 
 Result<std::unique_ptr<Nccl::Library>> Nccl::look_up(std::span<const char* const> names) {
   if (names.empty()) names = kNcclNames;
   auto found = std::make_unique<Library>();
   Library& l = *found;
-  std::string why;
-  for (const char* const name : names) {
-    l.name = name;
-    l.opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (l.opened != nullptr) break;
-    if (const char* const error = dlerror(); error != nullptr && why.empty()) why = error;
-  }
-  // One that is there may not be allowed to be read, or lack a library of its own.
-  if (l.opened == nullptr)
-    return unavailable(why.find(concat(names.front(), ": cannot open shared object file: No such file")) == 0
-                           ? concat("there is no ", names.front(), " here")
-                           : concat("there is no ", names.front(), " that can be opened here: ", why));
+  PAGODA_RETURN_IF_ERROR(l.open(names));
   PAGODA_RETURN_IF_ERROR(l.find("ncclGetVersion", l.version));
   if (l.version(&l.number) != kNcclSuccess || l.number < kOldest)
     return unavailable(concat(l.name, " has version ", version_text(l.number), ": from ",

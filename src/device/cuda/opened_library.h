@@ -1,0 +1,47 @@
+#pragma once
+// OpenedLibrary: a library of the machine that is opened when it is asked for, and its calls by their names.
+// Errors: unavailable, with the library's or the call's name. Threads: one. Owner: who opened it.
+#include <dlfcn.h>
+
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace pagoda::device {
+
+struct OpenedLibrary {
+  std::string name;
+  void* opened = nullptr;
+
+  OpenedLibrary() = default;
+  OpenedLibrary(const OpenedLibrary&) = delete;
+  OpenedLibrary& operator=(const OpenedLibrary&) = delete;
+  ~OpenedLibrary() {
+    if (opened != nullptr) dlclose(opened);
+  }
+
+  // The first of `names` that is here. One that is there may not be allowed to be read, or lack a library of
+  // its own: the error says so.
+  Status open(std::span<const char* const> names) {
+    std::string why;
+    for (const char* const each : names) {
+      name = each;
+      opened = dlopen(each, RTLD_NOW | RTLD_LOCAL);
+      if (opened != nullptr) return ok_status();
+      if (const char* const error = dlerror(); error != nullptr && why.empty()) why = error;
+    }
+    return unavailable(why.find(concat(names.front(), ": cannot open shared object file: No such file")) == 0
+                           ? concat("there is no ", names.front(), " here")
+                           : concat("there is no ", names.front(), " that can be opened here: ", why));
+  }
+
+  template <class Function>
+  Status find(const char* symbol, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(opened, symbol));
+    return function != nullptr ? ok_status() : unavailable(concat(name, " has no ", symbol));
+  }
+};
+
+}  // namespace pagoda::device
