@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "request/cache_hint.h"
 #include "request/ids.h"
+#include "request/request_adapter.h"
 #include "request/sampling_params.h"
 #include "request/token_constraint.h"
 #include "request/work.h"
@@ -21,6 +22,7 @@ struct Request {
   SamplingParams sampling;
   Work work;
   std::shared_ptr<const TokenConstraintFactory> constraint;  // null: everything may be said
+  std::shared_ptr<const RequestAdapter> adapter;             // null: the model as it is
   std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
   std::string cache_salt;     // prefix-cache hits only among equal salts
   CacheHint cache_hint;

@@ -11,6 +11,7 @@
 #include "request/ids.h"
 #include "request/kv_groups.h"
 #include "request/page_ops.h"
+#include "request/request_adapter.h"
 #include "request/sampling_params.h"
 #include "request/tier_moves.h"
 #include "request/token_constraint.h"
@@ -46,7 +47,8 @@ struct ScheduledSequence {
   // each of them. Only where `sample` asks for one candidate.
   std::int32_t num_draft_tokens = 0;
   std::int32_t num_prompt_tokens = 0;
-  std::int32_t rotation = 0;  // rotation of queries and keys, in every step of it: as RotationRule says
+  std::int32_t rotation = 0;       // rotation of queries and keys, in every step of it: as RotationRule says
+  AdapterId adapter = kNoAdapter;  // in every step of it
   std::span<const BlockId> block_table;  // covers num_computed_tokens + tokens.size() token slots
   std::int32_t first_row = 0;            // first row of block_table, which is KV group 0's; see KvTable
   std::span<const KvTable> more_tables;  // KV groups 1, 2, …
