@@ -32,16 +32,17 @@ void note_verified(DraftHistory& history, std::int32_t num_tried, std::int32_t n
   seen.tried += static_cast<float>(std::min(num_accepted + 1, num_tried));
 }
 
-std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes) {
+std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes,
+                                double rows_each) {
   // Tokens by rows' time: with one more row it must rise.
   const double sequences = std::max(1, num_decodes);
   double tokens = sequences, rows = kStepRows + sequences, right = 1;
   std::int32_t count = 0;
   for (; count < limit; ++count) {
     right *= chance;
-    if (right * rows < kMargin * tokens) break;
+    if (right * rows < kMargin * tokens * (1 + rows_each)) break;
     tokens += right;
-    rows += 1;
+    rows += 1 + rows_each;
   }
   return count;
 }

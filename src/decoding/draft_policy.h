@@ -21,7 +21,8 @@ double expect_accepted(DraftHistory& history, std::size_t draft_class);
 
 void note_verified(DraftHistory& history, std::int32_t num_tried, std::int32_t num_accepted);
 
-// At most `limit`.
-std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes);
+// At most `limit`. `rows_each`: the time that making a draft takes, in rows.
+std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes,
+                                double rows_each = 0);
 
 }  // namespace pagoda

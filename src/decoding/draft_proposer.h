@@ -1,27 +1,55 @@
 #pragma once
-// DraftProposer: guesses the next tokens of a sequence, so that one step can compute several of them
+// DraftProposer: guesses the next tokens of sequences, so that one step can compute several of each
 // (speculative decoding). Drafts affect the speed of answers, never their tokens: the strategy accepts a
 // draft only if it equals the sampled token.
 //
 //     propose -> (the step that computes them) -> verified;  or propose again, if there was no room
 //
-// Depends only on its arguments and on verified(): a replay makes the same drafts.
 // Threads: none; owned by the engine thread.
+#include <span>
+
+#include "base/status.h"
 #include "request/sequence.h"
 
 namespace pagoda {
+
+// A sequence that decodes in the next step, and the most drafts that it may have.
+struct DraftableSequence {
+  const SequenceGroup* group = nullptr;
+  Sequence* sequence = nullptr;
+  std::int32_t limit = 0;
+};
 
 class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
 
-  // Fills sequence.draft, which is empty, with at most `limit` drafts, if any are worth their while beside
-  // `num_decodes` sequences that decode in the step.
-  virtual void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit,
-                       std::int32_t num_decodes) = 0;
+  // Fills the `draft` of each sequence, which is empty, with at most `limit` drafts, if any are worth their
+  // while beside `num_decodes` sequences that decode in the step. `sequences` are all that may have drafts.
+  virtual void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) = 0;
 
   // `num_tried` of the sequence's drafts were computed, and the first `num_accepted` of them were right.
   virtual void verified(Sequence& sequence, std::int32_t num_tried, std::int32_t num_accepted) = 0;
+
+  // Whether drafts follow from the arguments and from verified() alone: a replay makes the same ones. Those
+  // of others are recorded.
+  virtual bool is_reproducible() const { return true; }
+
+  // For proposers that keep K/V: what no sequence is using is forgotten.
+  virtual void clear_cache() {}
+  // As ModelRunner's: gives memory back until load_weights().
+  virtual Status release_memory() { return ok_status(); }
+  virtual Status load_weights() { return ok_status(); }
+};
+
+// A proposer that looks at one sequence at a time.
+class SequenceProposer : public DraftProposer {
+ public:
+  void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) final {
+    for (const DraftableSequence& one : sequences) propose(*one.group, *one.sequence, one.limit, num_decodes);
+  }
+  virtual void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit,
+                       std::int32_t num_decodes) = 0;
 };
 
 }  // namespace pagoda

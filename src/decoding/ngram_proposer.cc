@@ -2,32 +2,9 @@
 
 #include <algorithm>
 
-#include "base/strings.h"
 #include "decoding/draft_policy.h"
 
 namespace pagoda {
-namespace {
-
-constexpr std::int32_t kMaxGuesses = 64, kMaxNgram = 1024;
-
-Status refuse_guesses(std::string_view field, std::string_view problem) {
-  return invalid_argument(concat("'", field, "' ", problem)).with_param(std::string(field));
-}
-
-}  // namespace
-
-Status validate(const SpeculativeConfig& config) {
-  if (config.num_speculative_tokens < 1 || config.num_speculative_tokens > kMaxGuesses)
-    return refuse_guesses("num_speculative_tokens", concat("must be from 1 to ", kMaxGuesses));
-  if (config.prompt_lookup_max < 1 || config.prompt_lookup_max > kMaxNgram)
-    return refuse_guesses("prompt_lookup_max", concat("must be from 1 to ", kMaxNgram));
-  if (config.prompt_lookup_min < 1 || config.prompt_lookup_min > config.prompt_lookup_max)
-    return refuse_guesses("prompt_lookup_min", "must be from 1 to prompt_lookup_max");
-  if (config.disable_by_batch_size < 0)
-    return refuse_guesses("disable_by_batch_size", "must not be negative");
-  return ok_status();
-}
-
 std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32_t min, std::int32_t max,
                                      std::int32_t count) {
   const auto size = static_cast<std::int32_t>(tokens.size());

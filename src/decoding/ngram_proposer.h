@@ -8,22 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
 #include "decoding/draft_proposer.h"
+#include "decoding/speculative_config.h"
 
 namespace pagoda {
-
-// Names are those of --speculative-config.
-struct SpeculativeConfig {
-  std::int32_t num_speculative_tokens = 0;  // drafts in one step, at most
-  std::int32_t prompt_lookup_max = 0;       // tokens that must agree: at best
-  std::int32_t prompt_lookup_min = 0;       // and at least
-  // No drafts when so many sequences or more decode; 0: no such limit.
-  std::int32_t disable_by_batch_size = 0;
-};
-
-// invalid_argument, naming the field.
-Status validate(const SpeculativeConfig& config);
 
 struct NgramMatch {
   std::vector<TokenId> draft;   // the next `count` tokens
@@ -37,8 +25,9 @@ inline constexpr std::int32_t kMaxAgreed = 32;
 std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32_t min, std::int32_t max,
                                      std::int32_t count);
 
-class NgramProposer final : public DraftProposer {
+class NgramProposer final : public SequenceProposer {
  public:
+  using SequenceProposer::propose;
   explicit NgramProposer(const SpeculativeConfig& config) : config_(config) {}
   void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit,
                std::int32_t num_decodes) override;

@@ -5,6 +5,7 @@
 // token.
 #include <gtest/gtest.h>
 
+#include "decoding/ngram_proposer.h"
 #include "engine/beam_reference.h"
 #include "engine/engine_test_support.h"
 
@@ -19,7 +20,7 @@ using fake::Rig;
 using fake::scattered;
 
 // Knows what will be drawn, constraint included; lies once in `lies_in` times, and drafts beyond the end.
-class Clairvoyant final : public DraftProposer {
+class Clairvoyant final : public SequenceProposer {
  public:
   Clairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
 
@@ -55,7 +56,7 @@ class Clairvoyant final : public DraftProposer {
 };
 
 struct DraftCounter final : StepObserver {
-  void on_drafts_cut(SequenceId, std::span<const TokenId>) override { ++cuts; }
+  void on_drafts_chosen(SequenceId, std::span<const TokenId>) override { ++cuts; }
   std::int64_t cuts = 0;
 };
 
@@ -266,7 +267,7 @@ struct Recording final : StepObserver {
     std::vector<std::vector<TokenId>> tokens, drafts;
     StepResult result;
   };
-  void on_drafts_cut(SequenceId id, std::span<const TokenId> left) override {
+  void on_drafts_chosen(SequenceId id, std::span<const TokenId> left) override {
     cut[{steps.size(), id}] = {left.begin(), left.end()};
   }
   void on_step(const StepReport& report) override {
@@ -304,10 +305,12 @@ class RepeatedDrafts final : public DraftProposer {
  public:
   RepeatedDrafts(std::unique_ptr<DraftProposer> inner, const Recording& recording, const std::size_t& step)
       : inner_(std::move(inner)), recording_(recording), step_(step) {}
-  void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit, std::int32_t n) override {
-    inner_->propose(group, sequence, limit, n);
-    const auto it = recording_.cut.find({step_, sequence.id});
-    if (it != recording_.cut.end()) sequence.draft = it->second;
+  void propose(std::span<const DraftableSequence> sequences, std::int32_t n) override {
+    inner_->propose(sequences, n);
+    for (const DraftableSequence& one : sequences) {
+      const auto it = recording_.cut.find({step_, one.sequence->id});
+      if (it != recording_.cut.end()) one.sequence->draft = it->second;
+    }
   }
   void verified(Sequence& sequence, std::int32_t tried, std::int32_t accepted) override {
     inner_->verified(sequence, tried, accepted);

@@ -22,12 +22,14 @@ std::int32_t max_forced(std::int32_t num_decodes) {
 
 DraftPlanner::DraftPlanner(const EngineConfig& config, const StepObservers& observers)
     : config_(config), observers_(observers) {
-  if (config.speculative) proposer_ = std::make_unique<NgramProposer>(*config.speculative);
+  if (config.speculative && config.speculative->method == DraftMethod::ngram)
+    proposer_ = std::make_unique<NgramProposer>(*config.speculative);
 }
 
-void DraftPlanner::plan(RequestTable& requests, ModelRunner& runner, std::int32_t num_decodes,
-                        bool recomputes, std::int64_t step) {
-  constrained_.clear();
+// The sequences that may have drafts.
+void DraftPlanner::collect(RequestTable& requests, bool recomputes) {
+  draftable_.clear();
+  constraints_.clear();
   for (const auto& [id, state] : requests) {
     SequenceGroup& group = state->group;
     const std::int32_t longest = max_tokens_of(group.request, config_.max_model_len);
@@ -37,21 +39,38 @@ void DraftPlanner::plan(RequestTable& requests, ModelRunner& runner, std::int32_
                                                    sequence->num_missing() <= sequence->num_output_tokens());
       if (!decodes || !group.forked || group.lockstep || sequence->num_output_tokens() == 0) continue;
       const std::int32_t limit = longest - sequence->num_tokens() - 1;  // one token comes anyway
-      if (limit > 0 && proposer_ != nullptr) proposer_->propose(group, *sequence, limit, num_decodes);
-      if (state->constraints == nullptr) continue;
-      const bool cut = state->constraints->cut_drafts(*sequence);
-      constrained_.push_back({.constraints = state->constraints.get(),
-                              .sequence = sequence.get(),
-                              .limit = limit - static_cast<std::int32_t>(sequence->draft.size()),
-                              .changed = cut});
+      draftable_.push_back({.group = &group, .sequence = sequence.get(), .limit = std::max(limit, 0)});
+      constraints_.push_back(state->constraints.get());
     }
+  }
+}
+
+void DraftPlanner::plan(RequestTable& requests, ModelRunner& runner, std::int32_t num_decodes,
+                        bool recomputes, std::int64_t step) {
+  collect(requests, recomputes);
+  if (proposer_ != nullptr) proposer_->propose(draftable_, num_decodes);
+  const bool tell_all = proposer_ != nullptr && !proposer_->is_reproducible();
+  constrained_.clear();
+  for (std::size_t i = 0; i < draftable_.size(); ++i) {
+    Sequence* const sequence = draftable_[i].sequence;
+    if (constraints_[i] == nullptr) {
+      if (tell_all) tell(*sequence);
+      continue;
+    }
+    const bool cut = constraints_[i]->cut_drafts(*sequence);
+    constrained_.push_back({.constraints = constraints_[i],
+                            .sequence = sequence,
+                            .limit = draftable_[i].limit - static_cast<std::int32_t>(sequence->draft.size()),
+                            .tell = cut || tell_all});
   }
   if (constrained_.empty()) return;
   if (config_.forced_drafts) force(runner, num_decodes, step);
   for (const Constrained& entry : constrained_)
-    if (entry.changed)
-      observers_.tell(&StepObserver::on_drafts_cut, entry.sequence->id,
-                      std::span<const TokenId>(entry.sequence->draft));
+    if (entry.tell) tell(*entry.sequence);
+}
+
+void DraftPlanner::tell(const Sequence& sequence) {
+  observers_.tell(&StepObserver::on_drafts_chosen, sequence.id, std::span<const TokenId>(sequence.draft));
 }
 
 void DraftPlanner::force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step) {
@@ -66,7 +85,7 @@ void DraftPlanner::force(ModelRunner& runner, std::int32_t num_decodes, std::int
     const std::int32_t added =
         entry.constraints->add_forced(*entry.sequence, std::min(entry.limit, left), config_.vocab_size);
     left -= added;
-    entry.changed = entry.changed || added > 0;
+    entry.tell = entry.tell || added > 0;
   }
 }
 

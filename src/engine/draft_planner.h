@@ -1,6 +1,7 @@
 #pragma once
 // DraftPlanner: chooses the draft tokens that the next step may verify: the proposer's guesses, cut by
-// constraints, and the tokens that a constraint forces. It fills Sequence::draft before schedule(); the
+// constraints, and the tokens that a constraint forces. Observers are told of those that a replay could not
+// guess by itself. It fills Sequence::draft before schedule(); the
 // scheduler takes as many as fit. Threads: none; the engine thread's.
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@ class DraftPlanner {
   DraftPlanner(const EngineConfig& config, const StepObservers& observers);
 
   bool active() const { return proposer_ != nullptr || config_.forced_drafts; }
+  DraftProposer* proposer() { return proposer_.get(); }  // null: none
   // Another proposer than EngineConfig::speculative asks for; null: none. Between steps.
   void set_proposer(std::unique_ptr<DraftProposer> proposer) { proposer_ = std::move(proposer); }
   std::unique_ptr<DraftProposer> take_proposer() { return std::move(proposer_); }  // to wrap it
@@ -36,14 +38,19 @@ class DraftPlanner {
     ConstraintSet* constraints;
     Sequence* sequence;
     std::int32_t limit;  // further drafts, at most
-    bool changed;        // the constraint cut or forced drafts
+    bool tell;           // observers are told of its drafts
   };
+  void collect(RequestTable& requests, bool recomputes);
+  void tell(const Sequence& sequence);
   void force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step);
 
   const EngineConfig& config_;
   const StepObservers& observers_;
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
-  std::vector<Constrained> constrained_;     // kept for its capacity
+  // Kept for their capacity.
+  std::vector<DraftableSequence> draftable_;
+  std::vector<ConstraintSet*> constraints_;  // of each of them; null: none
+  std::vector<Constrained> constrained_;
 };
 
 }  // namespace pagoda

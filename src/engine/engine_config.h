@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "decoding/ngram_proposer.h"
+#include "decoding/speculative_config.h"
 #include "kv_cache/eviction_order.h"
 #include "request/kv_groups.h"
 #include "request/rotation_rule.h"

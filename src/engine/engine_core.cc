@@ -23,6 +23,7 @@ EngineCore::EngineCore(const EngineConfig& config, EngineParts parts, const Cloc
       sleep_(*parts_.kv, *parts_.runner, observers_),
       steps_(config_, parts_, clock_, requests_, prefixes_, ends_, outputs_, ids_, observers_, status_) {
   CHECK(pagoda::validate(config).ok());
+  if (parts_.proposer != nullptr) steps_.drafts().set_proposer(std::move(parts_.proposer));
   observers_.add(metrics_);
 }
 
@@ -53,20 +54,35 @@ void EngineCore::reset_prefix_cache(ModelRunner::TierRows tiers) {
   observers_.tell(&StepObserver::on_reset_prefix_cache);
   parts_.kv->sharing().clear_prefix_cache();
   parts_.runner->erase_tiers(tiers);
+  clear_draft_cache();
   outputs_.settle();
 }
 
 void EngineCore::erase_cached(const CacheOwner& owner, std::function<void(Status)> done) {
   observers_.tell(&StepObserver::on_erase_cached, owner);
   parts_.runner->erase_from_tiers(parts_.kv->sharing().erase_from_cache(owner), std::move(done));
+  clear_draft_cache();
   outputs_.settle();
+}
+
+void EngineCore::clear_draft_cache() {
+  if (DraftProposer* const proposer = steps_.drafts().proposer()) proposer->clear_cache();
 }
 
 Status EngineCore::sleep(std::int32_t level) {
   steps_.drain();
   if (!status_.ok()) return status_;
   if (level > 0) reset_prefix_cache(ModelRunner::TierRows::in_this_process);
-  return sleep_.sleep(level);
+  PAGODA_RETURN_IF_ERROR(sleep_.sleep(level));
+  DraftProposer* const proposer = steps_.drafts().proposer();
+  return level > 0 && proposer != nullptr ? proposer->release_memory() : ok_status();
+}
+
+Status EngineCore::wake_up(const WakeOrder& order) {
+  const bool slept = asleep();
+  PAGODA_RETURN_IF_ERROR(sleep_.wake_up(order));
+  DraftProposer* const proposer = steps_.drafts().proposer();
+  return slept && !asleep() && proposer != nullptr ? proposer->load_weights() : ok_status();
 }
 
 bool EngineCore::step() {

@@ -90,7 +90,7 @@ inline std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const T
       VirtualKvConfig{.pages = pages, .slots = slots, .may_create = {}, .most_resident_free = 3});
 }
 
-class RememberedDrafts final : public DraftProposer {
+class RememberedDrafts final : public SequenceProposer {
  public:
   RememberedDrafts(const Outcome& from, std::int32_t vocab_size, Outcome& out)
       : from_(from), vocab_size_(vocab_size), out_(out) {}

@@ -19,7 +19,7 @@ using fake::Options;
 using fake::Rig;
 
 // Drafts up to `most` tokens; each is wrong once in `lies_in` times (0: never).
-class Clairvoyant final : public DraftProposer {
+class Clairvoyant final : public SequenceProposer {
  public:
   Clairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
 

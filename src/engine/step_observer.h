@@ -83,9 +83,9 @@ class StepObserver {
   virtual void on_drop_prefix(const std::string& /*name*/) {}
   virtual void on_reset_prefix_cache() {}
   virtual void on_erase_cached(const CacheOwner&) {}
-  // A constraint has cut or added drafts: these are left for a sequence. Precedes the step that may take
-  // them.
-  virtual void on_drafts_cut(SequenceId, std::span<const TokenId> /*left*/) {}
+  // The drafts of a sequence, where a constraint has cut or added some, or its proposer could not guess them
+  // again. Precedes the step that may take them.
+  virtual void on_drafts_chosen(SequenceId, std::span<const TokenId> /*drafts*/) {}
 
   // A step.
   virtual void on_scheduled(std::int64_t /*number*/, const ScheduledBatch&,

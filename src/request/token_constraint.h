@@ -5,7 +5,7 @@
 //     make -> [ fill_mask -> a token is drawn -> advance ]* -> is_terminated, or fill_mask false: a dead end
 //   * Each sequence has one: forked with it, kept over preemption, gone with it. rollback() undoes drafts.
 //   * advance() takes a token exactly if fill_mask() sets its bit; rollback() restores the state; equal
-//     tokens give equal masks. A run repeats from the decisions alone: StepObserver::on_drafts_cut,
+//     tokens give equal masks. A run repeats from the decisions alone: StepObserver::on_drafts_chosen,
 //     Candidate::ends, SequenceResult::dead_end.
 // Source: the interface of grammar matchers such as XGrammar's. Threads: one at a time for each object.
 #include <cstddef>

@@ -24,7 +24,7 @@ class Recorder final : public StepObserver {
   void on_drop_prefix(const std::string& name) override { write(LoggedDropPrefix{name}); }
   void on_reset_prefix_cache() override { write(LoggedResetCache{}); }
   void on_erase_cached(const CacheOwner& owner) override { write(LoggedEraseCached{owner}); }
-  void on_drafts_cut(SequenceId id, std::span<const TokenId> left) override {
+  void on_drafts_chosen(SequenceId id, std::span<const TokenId> left) override {
     write(LoggedDrafts{id, {left.begin(), left.end()}});
   }
   void on_scheduled(std::int64_t step, const ScheduledBatch& batch,

@@ -109,17 +109,19 @@ class ReplayRunner final : public ModelRunner {
   std::deque<Given> given_;
 };
 
-// Drafts as they were recorded, where a constraint had a say in them.
+// Drafts as they were recorded, where a constraint or a draft model had a say in them.
 class RecordedDrafts final : public DraftProposer {
  public:
   explicit RecordedDrafts(std::unique_ptr<DraftProposer> inner) : inner_(std::move(inner)) {}
-  void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit, std::int32_t n) override {
-    if (inner_) inner_->propose(group, sequence, limit, n);
-    const auto recorded = next.find(sequence.id);
-    if (recorded == next.end()) return;
-    sequence.draft = recorded->second;
-    if (std::cmp_greater(sequence.draft.size(), limit))
-      sequence.draft.resize(static_cast<std::size_t>(limit));
+  void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) override {
+    if (inner_) inner_->propose(sequences, num_decodes);
+    for (const DraftableSequence& one : sequences) {
+      const auto recorded = next.find(one.sequence->id);
+      if (recorded == next.end()) continue;
+      std::vector<TokenId>& draft = one.sequence->draft;
+      draft = recorded->second;
+      if (std::cmp_greater(draft.size(), one.limit)) draft.resize(static_cast<std::size_t>(one.limit));
+    }
   }
   void verified(Sequence& sequence, std::int32_t tried, std::int32_t accepted) override {
     if (inner_) inner_->verified(sequence, tried, accepted);

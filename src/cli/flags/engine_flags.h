@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "decoding/ngram_proposer.h"
+#include "decoding/speculative_config.h"
 #include "kv_events/kv_events_config.h"
 #include "kv_peer/kv_transfer_config.h"
 

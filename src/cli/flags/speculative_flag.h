@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "decoding/ngram_proposer.h"
+#include "decoding/speculative_config.h"
 
 namespace pagoda {
 

@@ -1,0 +1,30 @@
+#pragma once
+// SpeculativeConfig: where draft tokens come from, and how many. Names are those of --speculative-config.
+// Plain data.
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace pagoda {
+
+enum class DraftMethod : std::uint8_t {
+  ngram,        // the sequence's own text (ngram_proposer.h)
+  draft_model,  // a smaller model (engine/model_proposer.h)
+};
+
+struct SpeculativeConfig {
+  DraftMethod method = DraftMethod::ngram;
+  std::int32_t num_speculative_tokens = 0;  // drafts in one step, at most
+  // For ngram: the tokens that must agree, at best and at least.
+  std::int32_t prompt_lookup_max = 0;
+  std::int32_t prompt_lookup_min = 0;
+  // No drafts when so many sequences or more decode; 0: no such limit.
+  std::int32_t disable_by_batch_size = 0;
+  std::string model = {};  // for draft_model: PATH or ORG/NAME
+};
+
+// invalid_argument, naming the field.
+Status validate(const SpeculativeConfig& config);
+
+}  // namespace pagoda
