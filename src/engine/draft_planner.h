@@ -1,7 +1,7 @@
 #pragma once
 // DraftPlanner: chooses the draft tokens that the next step may verify: the proposer's guesses, cut by
-// constraints, and the tokens that a constraint forces. Observers are told of those that a replay could not
-// guess by itself. It fills Sequence::draft before schedule(); the
+// constraints, and the tokens that a constraint forces. Those that a replay could not guess by itself are
+// reported to observers. It fills Sequence::draft before schedule(); the
 // scheduler takes as many as fit. Threads: none; the engine thread's.
 #include <memory>
 #include <vector>
@@ -38,7 +38,7 @@ class DraftPlanner {
     ConstraintSet* constraints;
     Sequence* sequence;
     std::int32_t limit;  // further drafts, at most
-    bool tell;           // observers are told of its drafts
+    bool tell;           // its drafts are reported to observers
   };
   void collect(RequestTable& requests, bool recomputes);
   void tell(const Sequence& sequence);
@@ -49,7 +49,7 @@ class DraftPlanner {
   std::unique_ptr<DraftProposer> proposer_;  // null: no speculation
   // Kept for their capacity.
   std::vector<DraftableSequence> draftable_;
-  std::vector<ConstraintSet*> constraints_;  // of each of them; null: none
+  std::vector<ConstraintSet*> constraints_;  // each one's; null: none
   std::vector<Constrained> constrained_;
 };
 

@@ -8,11 +8,12 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "decoding/draft_policy.h"
+#include "scheduler/group_ops.h"
 
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kDraftClass = 2;  // of DraftHistory: as likely as what agrees well
+constexpr std::size_t kDraftClass = 2;  // a class of DraftHistory: as likely as what agrees well
 // Rows' time that drafts save for each token of an answer, about. Catching up may take as much as an answer
 // so far would have saved: no answer loses more than that.
 constexpr double kRowsSaved = kStepRows / 4;
@@ -27,6 +28,7 @@ std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 struct ModelProposer::Known {
   std::vector<TokenId> text;      // the sequence's, and drafts behind it
   std::int32_t num_computed = 0;  // tokens of it that have K/V
+  std::int32_t rotation = 0;      // as this model's RotationRule says
   std::uint64_t seen = 0;         // the latest call in which it decoded
   bool is_foreign = false;        // the text has a token that this model does not know
   bool waits = false;             // its latest drafts have not been verified
@@ -56,7 +58,10 @@ struct ModelProposer::Row {
 
 ModelProposer::ModelProposer(DraftModelConfig config, std::unique_ptr<ModelRunner> runner,
                              std::unique_ptr<KvManager> kv)
-    : config_(std::move(config)), runner_(std::move(runner)), kv_(std::move(kv)) {
+    : config_(std::move(config)),
+      runner_(std::move(runner)),
+      rotation_(runner_->rotation_rule()),
+      kv_(std::move(kv)) {
   greedy_.temperature = 0;
 }
 
@@ -115,7 +120,8 @@ void ModelProposer::choose(const DraftableSequence& one, std::int32_t num_decode
 bool ModelProposer::follow(Known& known, const SequenceGroup& group, const Sequence& sequence) {
   const bool is_new = std::exchange(known.seen, call_) == 0;
   if (is_new) {
-    const std::string salt = group.prefix_salt();
+    known.rotation = rotation_.rotation_of(max_tokens_of(group.request, config_.max_model_len));
+    const std::string salt = concat(known.rotation, "/", group.prefix_salt());
     const CacheUse use(salt, group.cache_claim(), group.request.arrival_time);
     known.num_computed = kv_->add_sequence(sequence.id, sequence.tokens, use, true);
     known.text.assign(sequence.tokens.begin(), sequence.tokens.begin() + known.num_computed);
@@ -199,14 +205,16 @@ bool ModelProposer::step(std::span<Row> rows) {
   rows = rows.first(count);
   if (rows.empty()) return true;
   for (const Row& row : rows) {
-    const std::span<const TokenId> text = row.known->text;
-    const auto begin = as_size(row.known->num_computed);
+    const Known& known = *row.known;
+    const std::span<const TokenId> text = known.text;
+    const auto begin = as_size(known.num_computed);
     const KvTables tables = kv_->tables(row.id);
     ScheduledSequence& one = batch_.sequences.emplace_back();
     one.id = row.id;
-    one.num_computed_tokens = row.known->num_computed;
+    one.num_computed_tokens = known.num_computed;
     one.tokens = text.subspan(begin, as_size(row.num_tokens));
     one.all_tokens = text;
+    one.rotation = known.rotation;
     one.num_prompt_tokens = static_cast<std::int32_t>(text.size());
     one.block_table = tables.blocks;
     one.first_row = tables.first_row;

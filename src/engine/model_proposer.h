@@ -1,15 +1,13 @@
 #pragma once
 // ModelProposer: a smaller model of the same vocabulary drafts what it finds most likely. The model has a
-// runner and a KV cache of its own, whose rows are computed beside the served model's as far as they are
-// missing: most of them are found in its prefix cache or were computed while it drafted.
+// runner and a KV cache of its own. A call computes at most one step's rows of text whose K/V are missing,
+// and then a row for each draft of each sequence, one step after the other. How many drafts pay,
+// draft_policy.h says. A model that fails drafts no more; that is no error of the engine's.
 //
 //     new sequence --its text is short, or its answer long enough--> caught up, some rows a call --> drafts
 //
-// A call computes at most one step's rows of text that is missing, and then a row for each draft of each
-// sequence, one step after the other. How many drafts pay, draft_policy.h says. A model that fails drafts no
-// more, and is not an error of the engine's. Source: Leviathan et al., "Fast Inference from Transformers via
-// Speculative Decoding" (2023); here a draft is right if it equals the token that was drawn.
-// Threads: none; the engine thread's.
+// Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2023); here a draft
+// is right if it equals the token that was drawn. Threads: none; the engine thread's.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -64,6 +62,7 @@ class ModelProposer final : public DraftProposer {
 
   const DraftModelConfig config_;
   const std::unique_ptr<ModelRunner> runner_;
+  const RotationRule rotation_;
   const std::unique_ptr<KvManager> kv_;
   SamplingParams greedy_;
   Status status_;

@@ -11,6 +11,7 @@
 #include "cli/assembly/connect_api.h"
 #include "cli/assembly/data_parallel.h"
 #include "cli/assembly/devices.h"
+#include "cli/assembly/draft_model.h"
 #include "cli/assembly/engine_plan.h"
 #include "cli/assembly/kv_tiers_of_runners.h"
 #include "cli/assembly/load_chat_template.h"
@@ -51,12 +52,18 @@ struct Replica {
 
 RunHeader run_header(const EngineFlags& flags, const EnginePlan& plan) {
   const std::optional<VirtualMemory>& memory = plan.virtual_memory;
+  EngineConfig engine = plan.engine;
+  // A draft model's drafts are recorded, so that any proposer's are replaced by them.
+  if (drafts_by_model(flags))
+    engine.speculative = {.num_speculative_tokens = engine.speculative->num_speculative_tokens,
+                          .prompt_lookup_max = 1,
+                          .prompt_lookup_min = 1};
   return {.modes = {.scheduler = flags.scheduler,
                     .kv_manager = flags.kv_manager,
                     .reserve = flags.reserve,
                     .slots = memory ? std::optional(memory->slots) : std::nullopt,
                     .num_created = memory ? memory->num_created : 0},
-          .engine = plan.engine,
+          .engine = std::move(engine),
           .num_blocks = plan.kv.num_blocks,
           .num_swap_blocks = plan.num_swap_blocks};
 }
@@ -95,6 +102,7 @@ struct AssembledEngine::Parts {
   const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
   std::unique_ptr<Communicator> ranks;            // null: this process is alone
   std::vector<RankPlace> places;                  // each engine's
+  std::vector<DraftModel> drafts;                 // each engine's, until its proposer is made; or none
   std::vector<Replica> replicas;                  // their threads use what stands above
   std::unique_ptr<EngineGroup> engines;           // null: there is one
 };
@@ -134,6 +142,9 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
     PAGODA_ASSIGN_OR_RETURN(auto runner, LoadedRunner::create(model.source, model.options,
                                                               flags_of_engine(flags, i), ranks.get()));
     model.runners.push_back(std::move(runner));
+    if (!drafts_by_model(flags)) continue;
+    PAGODA_ASSIGN_OR_RETURN(auto draft, DraftModel::load(flags, model, tokenizer.get()));
+    drafts.push_back(std::move(draft));
   }
   return model;
 }
@@ -179,6 +190,10 @@ Status AssembledEngine::Parts::build_core(const EngineFlags& flags, EnginePlan p
                         plan.virtual_memory ? &*plan.virtual_memory : nullptr, std::move(may_create));
   if (!parts) return parts.error();
   parts->runner = std::move(taken.runner);
+  if (!drafts.empty()) {
+    PAGODA_ASSIGN_OR_RETURN(parts->proposer,
+                            std::move(drafts[static_cast<std::size_t>(number)]).make_proposer(flags, plan));
+  }
   parts->poison = poison.get();
   replica.core = std::make_unique<EngineCore>(plan.engine, *std::move(parts), clock,
                                               metrics.labelled(concat("engine=\"", number, "\"")));
@@ -190,6 +205,8 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   PAGODA_ASSIGN_OR_RETURN(tier_media,
                           set_kv_tiers(flags, plan, *model.source, model.runners, places, metrics));
   memory = memory_table(flags, model, plan);
+  for (const DraftModel& draft : drafts)
+    memory.draft_bytes += plan.draft_kv_bytes + draft.step_bytes() + draft.resident_bytes();
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
   num_threads = model.options.threads * flags.data_parallel_size;
   warn_about_model(model);
@@ -288,6 +305,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(check_memory_modes(flags));
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
   PAGODA_RETURN_IF_ERROR(check_data_parallel(flags));
+  PAGODA_RETURN_IF_ERROR(check_draft_model(flags));
   if (observer != nullptr && flags.data_parallel_size > 1)
     return invalid_argument("--data-parallel-size: this command measures one engine");
   // Other servers are given rows that lie in a tier of this one.
@@ -301,9 +319,12 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   Parts& parts = *assembled->parts_;
   PAGODA_ASSIGN_OR_RETURN(auto model, parts.load(flags));
   const ModelInfo& info = model.info;
-  PAGODA_ASSIGN_OR_RETURN(
-      auto plan, plan_engine(flags, model_numbers(model.runners, info, model.options.max_num_batched_tokens),
-                             host_memory()));
+  ModelNumbers numbers = model_numbers(model.runners, info, model.options.max_num_batched_tokens);
+  for (const DraftModel& draft : parts.drafts) {
+    numbers.draft_bytes_per_token = draft.kv_bytes_per_token();
+    numbers.kv_room.taken += draft.step_bytes();
+  }
+  PAGODA_ASSIGN_OR_RETURN(auto plan, plan_engine(flags, numbers, host_memory()));
   plan.engine.log_stats = report == Report::table && !flags.disable_log_stats;
 
   PAGODA_RETURN_IF_ERROR(parts.build(flags, plan, model));

@@ -324,6 +324,31 @@ INSTANTIATE_TEST_SUITE_P(DeterminismOfEightBitCaches, SmallModels,
                                                           "gemma3"),
                                           testing::Values("auto"), testing::Values("int8", "fp8")));
 
+// The model is its own draft model, rounded to a smaller type.
+void check_draft_model(const std::string& folder) {
+  EngineFlags flags = flags_for(folder, "float32", "auto");
+  flags.threads = 2;
+  const Run alone = run(flags, 1, Order::one_by_one);
+  flags.speculative = {.method = DraftMethod::draft_model, .num_speculative_tokens = 4, .model = folder};
+  const Run drafted = run(flags, 1, Order::one_by_one);
+  EXPECT_GT(drafted.metric("spec_decode_num_accepted_tokens_total"), 0);
+  expect_same(alone, drafted, "drafts");
+  expect_same(alone, run(flags, 1, Order::all_at_once, 6), "drafts, among others");
+  EngineFlags chunked = flags;
+  chunked.max_num_seqs = 16;
+  chunked.max_num_batched_tokens = 16;
+  expect_same(alone, run(chunked, 1, Order::one_by_one, 0, 2), "drafts, in chunks, from the prefix cache");
+  flags.kv_manager = "virtual";
+  expect_same(alone, run(flags, 1, Order::one_by_one), "drafts, virtual");
+}
+
+TEST(Determinism, ADraftModelChangesNoBit) {
+  for (const char* name : {"llama", "gemma3"}) {
+    SCOPED_TRACE(name);
+    check_draft_model(std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + name);
+  }
+}
+
 // The bits of one process are those of ranks, whatever happens on them.
 void check_ranks(const std::string& model, const std::string& dtype, const std::string& kv_cache_dtype) {
   EngineFlags flags =

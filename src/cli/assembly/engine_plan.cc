@@ -1,6 +1,7 @@
 #include "cli/assembly/engine_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/assign_or_return.h"
 #include "cli/assembly/memory_modes.h"
@@ -33,6 +34,13 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   out.async_scheduling = is_async(flags);
   out.target_itl_ms = flags.target_itl_ms.value_or(0);
   return out;
+}
+
+// Tokens of which every group keeps all, over the pages that they take.
+double full_tokens_per_page(std::span<const KvGroup> groups) {
+  std::int64_t pages = 0;
+  for (const KvGroup& group : groups) pages += group.is_state() ? 0 : group.pages_per_row;
+  return pages == 0 ? 0 : static_cast<double>(groups.front().tokens_per_row) / static_cast<double>(pages);
 }
 
 }  // namespace
@@ -78,10 +86,18 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
     PAGODA_ASSIGN_OR_RETURN(auto in_blocks, in_blocks_of(std::move(plan.groups), virtual_plan->layout));
     plan.groups = std::move(in_blocks);
   }
-  auto kv =
-      plan_kv_cache(flags, model.max_positions, plan.groups.groups, plan.block_bytes, model.kv_room, host);
+  // A draft model's cache holds as many tokens, and so takes its part of the same memory.
+  const double tokens_per_page = full_tokens_per_page(plan.groups.groups);
+  const auto draft_share = static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(model.draft_bytes_per_token) * tokens_per_page));
+  auto kv = plan_kv_cache(flags, model.max_positions, plan.groups.groups, plan.block_bytes + draft_share,
+                          model.kv_room, host);
   if (!kv) return kv.error();
   plan.kv = *kv;
+  if (model.draft_bytes_per_token > 0) {
+    plan.draft_tokens = static_cast<std::int64_t>(static_cast<double>(plan.kv.num_blocks) * tokens_per_page);
+    plan.draft_kv_bytes = plan.draft_tokens * model.draft_bytes_per_token;
+  }
   plan.num_swap_blocks = num_swap_blocks(flags, plan.kv.num_blocks, plan.block_bytes);
   if (!plan.groups.groups.empty()) plan.num_offload_blocks = num_offload_blocks(flags, plan.block_bytes);
   if (virtual_plan) {

@@ -29,6 +29,7 @@ struct ModelNumbers {
   std::vector<std::int32_t> kv_heads;  // by rank
   LoadedRunner::KvHeadroom kv_room;
   RotationRule rotation;
+  std::int64_t draft_bytes_per_token = 0;  // a draft model's K/V takes these; 0: there is none
 };
 // The runners are alike, one for each engine.
 ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& model,
@@ -40,7 +41,8 @@ struct EnginePlan {
   KvGroupPlan groups;  // with this cache's block size
   KvPlan kv;
   std::int64_t block_bytes = 0, num_swap_blocks = 0, num_offload_blocks = 0;
-  std::optional<VirtualMemory> virtual_memory;  // for --kv-manager virtual
+  std::int64_t draft_tokens = 0, draft_kv_bytes = 0;  // room of a draft model's KV cache
+  std::optional<VirtualMemory> virtual_memory;        // for --kv-manager virtual
 };
 Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host);
 

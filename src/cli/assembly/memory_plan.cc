@@ -128,6 +128,7 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
               {"KV cache", on_device ? 0 : memory.kv_bytes},
               {"swap space", memory.swap_bytes},
               {"offloaded KV cache", memory.offload_bytes},
+              {"draft model", memory.draft_bytes},
               {"activations", on_device ? 0 : memory.step_bytes},
               {"program", program + growth_bytes(plan.available_bytes)}};
   std::int64_t taken = 0;
@@ -187,6 +188,8 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
   if (memory.swap_bytes > 0) row("swap space", memory.swap_bytes, "resident when used");
   if (memory.offload_bytes > 0)
     row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident when used");
+  if (memory.draft_bytes > 0)
+    row("draft model", memory.draft_bytes, "its weights, and K/V of as many tokens; resident when used");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident when used");
   if (memory.graph_bytes > 0)

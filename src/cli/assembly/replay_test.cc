@@ -181,6 +181,12 @@ const Mode kModes[] = {
        f.speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
        f.kv_manager = "virtual";
      }},
+    {"draft model",
+     [](EngineFlags& f) {
+       f.dtype = "float32";
+       f.speculative = {.method = DraftMethod::draft_model, .num_speculative_tokens = 4, .model = f.model};
+       f.swap_space_bytes = 1 << 20;
+     }},
     {"target latency", [](EngineFlags& f) { f.target_itl_ms = 2; }},
     {"windows", [](EngineFlags& f) { f.model = kWindowed; }},
     {"windows, swap, speculation",

@@ -18,7 +18,8 @@ constexpr std::string_view kNoLora =
 constexpr std::string_view kOneDevice = "only 1 is supported; see --tensor-parallel-size";
 constexpr std::string_view kPerRequest = "set it in each request instead";
 constexpr std::string_view kNoImages = "images and audio are not supported";
-constexpr std::string_view kDrafts = "see --speculative-config";
+constexpr std::string_view kDrafts =
+    "see --speculative-config '{\"model\": PATH, \"num_speculative_tokens\": 5}'";
 constexpr std::string_view kThinking =
     "see thinking_token_budget of a request, and --default-chat-template-kwargs '{\"enable_thinking\": "
     "false}'";

@@ -105,14 +105,16 @@ std::vector<Flag> scheduler_flag_table(EngineFlags& flags) {
        .default_text = "10 for serve, otherwise 0"},
       {.name = "speculative-config",
        .value = flags::parsed("JSON", store_speculation),
-       .help =
-           "speculative decoding by prompt lookup: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...}",
-       .details = "speculative decoding by prompt lookup, in vLLM's form: "
+       .help = "speculative decoding: {\"method\":\"ngram\",\"num_speculative_tokens\":5,...} or with a "
+               "\"model\"",
+       .details = "speculative decoding, in vLLM's form. By prompt lookup: "
                   "`{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_max\":4,\"prompt_"
                   "lookup_min\":2}`; the answers stay the same ([decoding](decoding.md#draft-tokens)). "
                   "`disable_by_batch_size` turns it off while more sequences than that are decoding (0: no "
                   "limit). If one of `prompt_lookup_max` and `prompt_lookup_min` is missing, it equals the "
-                  "other; if both are, they are 5. Any other `method` or field is refused by name",
+                  "other; if both are, they are 5. By a smaller model of the same vocabulary: "
+                  "`{\"model\":\"MODEL\",\"num_speculative_tokens\":5}`. Any other `method` or field is "
+                  "refused by name",
        .default_text = "off"},
   };
 }

@@ -1,5 +1,5 @@
 #pragma once
-// --speculative-config: vLLM's JSON object, for its method "ngram".
+// --speculative-config: vLLM's JSON object, for its methods "ngram" and "draft_model".
 // Threads: any.
 #include <string>
 

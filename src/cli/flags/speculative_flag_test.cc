@@ -33,6 +33,20 @@ TEST(SpeculativeFlag, FillsInAsVllmDoes) {
   EXPECT_EQ(min->prompt_lookup_max, 2);
 }
 
+TEST(SpeculativeFlag, TakesADraftModel) {
+  for (const char* json : {R"({"method":"draft_model","model":"a/b","num_speculative_tokens":4})",
+                           R"({"model":"a/b","num_speculative_tokens":4,"draft_tensor_parallel_size":1})"}) {
+    const auto config = parse_speculative_config(json);
+    ASSERT_TRUE(config) << json;
+    EXPECT_EQ(config->method, DraftMethod::draft_model);
+    EXPECT_EQ(config->model, "a/b");
+    EXPECT_EQ(config->num_speculative_tokens, 4);
+  }
+  const auto ngram = parse_speculative_config(R"({"model":"[ngram]","num_speculative_tokens":4})");
+  ASSERT_TRUE(ngram);
+  EXPECT_EQ(ngram->method, DraftMethod::ngram);
+}
+
 TEST(SpeculativeFlag, RefusesByName) {
   const auto param = [](const char* json) {
     const auto config = parse_speculative_config(json);
@@ -55,6 +69,12 @@ TEST(SpeculativeFlag, RefusesByName) {
       param(R"({"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":2,"prompt_lookup_min":3})"),
       "prompt_lookup_min");
   EXPECT_EQ(param(R"({"method":"ngram","num_speculative_tokens":3,"model":"x"})"), "model");
+  EXPECT_EQ(param(R"({"method":"draft_model","num_speculative_tokens":3})"), "model");
+  EXPECT_EQ(param(R"({"method":"eagle","model":"x","num_speculative_tokens":3})"), "method");
+  EXPECT_EQ(param(R"({"model":"x"})"), "num_speculative_tokens");
+  EXPECT_EQ(param(R"({"model":"x","num_speculative_tokens":3,"prompt_lookup_max":2})"), "prompt_lookup_max");
+  EXPECT_EQ(param(R"({"model":"x","num_speculative_tokens":3,"draft_tensor_parallel_size":2})"),
+            "draft_tensor_parallel_size");
 }
 
 }  // namespace
