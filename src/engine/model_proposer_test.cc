@@ -1,7 +1,8 @@
 // Goal: a draft model changes nothing but the number of steps, and its K/V are right whatever is accepted,
 // forked, preempted, cached, or computed in parts.
-// Method: the fake model as its own draft model: a greedy draft is right just where all K/V that it was made
-// from are, so every one of a greedy request must be accepted.
+// Method: the fake model as its own draft model, whose tokens depend on all K/V that they were made from:
+// each draft is compared with what follows from the sequence's text, and every one of a greedy request must
+// be accepted.
 #include "engine/model_proposer.h"
 
 #include <gtest/gtest.h>
@@ -32,6 +33,33 @@ struct Counts final : StepObserver {
   std::int64_t tried = 0, accepted = 0;
 };
 
+// Compares each draft with the token that the model finds most likely behind the text and the drafts before.
+class CheckedDrafts final : public DraftProposer {
+ public:
+  explicit CheckedDrafts(std::unique_ptr<DraftProposer> inner) : inner_(std::move(inner)) {}
+  void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) override {
+    inner_->propose(sequences, num_decodes);
+    for (const DraftableSequence& one : sequences) {
+      EXPECT_LE(std::ssize(one.sequence->draft), one.limit);
+      std::vector<TokenId> text = one.sequence->tokens;
+      for (const TokenId draft : one.sequence->draft) {
+        EXPECT_EQ(draft, fake::sample(fake::attended_after(text), 0, 0, 0, 0).token);
+        text.push_back(draft);
+      }
+    }
+  }
+  void verified(Sequence& sequence, std::int32_t num_tried, std::int32_t num_accepted) override {
+    inner_->verified(sequence, num_tried, num_accepted);
+  }
+  bool is_reproducible() const override { return inner_->is_reproducible(); }
+  void clear_cache() override { inner_->clear_cache(); }
+  Status release_memory() override { return inner_->release_memory(); }
+  Status load_weights() override { return inner_->load_weights(); }
+
+ private:
+  std::unique_ptr<DraftProposer> inner_;
+};
+
 // An engine with a draft model.
 struct Drafting : Rig {
   explicit Drafting(const Options& options, const DraftOptions& drafts = {}) : Rig(options) {
@@ -52,7 +80,7 @@ struct Drafting : Rig {
         std::make_unique<PagedKvManager>(
             PagedKvConfig{.block_size = block_size, .num_blocks = drafts.num_blocks, .verify_hits = true}));
     proposer = owned.get();
-    core->steps().drafts().set_proposer(std::move(owned));
+    core->steps().drafts().set_proposer(std::make_unique<CheckedDrafts>(std::move(owned)));
     core->add_observer(counts);
   }
   // Nothing is left but what is cached.
