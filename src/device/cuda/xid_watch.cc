@@ -1,13 +1,12 @@
 #include "device/cuda/xid_watch.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {
@@ -51,13 +50,12 @@ const char* fatal_xid(std::uint64_t xid) {
   }
 }
 
-struct XidWatch::Library {
-  void* opened = nullptr;
+struct XidWatch::Library : OpenedLibrary {
   bool begun = false;
   Events events = nullptr;
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
-  int (*find)(const char* pci_address, Gpu*) = nullptr;
+  int (*gpu_at)(const char* pci_address, Gpu*) = nullptr;
   int (*create)(Events*) = nullptr;
   int (*destroy)(Events) = nullptr;
   int (*listen)(Gpu, unsigned long long types, Events) = nullptr;
@@ -67,34 +65,26 @@ struct XidWatch::Library {
   ~Library() {
     if (events != nullptr) destroy(events);
     if (begun) shutdown();
-    if (opened != nullptr) dlclose(opened);
   }
-  Status open(std::span<const char* const> names) {
-    for (const char* const name : names) {
-      opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-      if (opened != nullptr) break;
-    }
-    if (opened == nullptr) return unavailable(concat("there is no ", names.front()));
-    const auto look_up = [this](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(opened, name));
-      return function != nullptr ? ok_status() : unavailable(concat("the library has no ", name));
-    };
-    PAGODA_RETURN_IF_ERROR(look_up(init, "nvmlInit_v2"));
-    PAGODA_RETURN_IF_ERROR(look_up(shutdown, "nvmlShutdown"));
-    PAGODA_RETURN_IF_ERROR(look_up(find, "nvmlDeviceGetHandleByPciBusId_v2"));
-    PAGODA_RETURN_IF_ERROR(look_up(create, "nvmlEventSetCreate"));
-    PAGODA_RETURN_IF_ERROR(look_up(destroy, "nvmlEventSetFree"));
-    PAGODA_RETURN_IF_ERROR(look_up(listen, "nvmlDeviceRegisterEvents"));
-    PAGODA_RETURN_IF_ERROR(look_up(wait, "nvmlEventSetWait_v2"));
-    return look_up(name_of, "nvmlErrorString");
+  Status look_up(std::span<const char* const> names) {
+    PAGODA_RETURN_IF_ERROR(open(names));
+    PAGODA_RETURN_IF_ERROR(find("nvmlInit_v2", init));
+    PAGODA_RETURN_IF_ERROR(find("nvmlShutdown", shutdown));
+    PAGODA_RETURN_IF_ERROR(find("nvmlDeviceGetHandleByPciBusId_v2", gpu_at));
+    PAGODA_RETURN_IF_ERROR(find("nvmlEventSetCreate", create));
+    PAGODA_RETURN_IF_ERROR(find("nvmlEventSetFree", destroy));
+    PAGODA_RETURN_IF_ERROR(find("nvmlDeviceRegisterEvents", listen));
+    PAGODA_RETURN_IF_ERROR(find("nvmlEventSetWait_v2", wait));
+    return find("nvmlErrorString", name_of);
   }
-  // After open().
+  // After look_up().
   Status begin(const std::string& pci_address) {
-    CHECK(init != nullptr && find != nullptr && create != nullptr && listen != nullptr && name_of != nullptr);
+    CHECK(init != nullptr && gpu_at != nullptr && create != nullptr && listen != nullptr &&
+          name_of != nullptr);
     PAGODA_RETURN_IF_ERROR(check(init(), "nvmlInit_v2"));
     begun = true;
     Gpu gpu = nullptr;
-    PAGODA_RETURN_IF_ERROR(check(find(pci_address.c_str(), &gpu), "nvmlDeviceGetHandleByPciBusId_v2"));
+    PAGODA_RETURN_IF_ERROR(check(gpu_at(pci_address.c_str(), &gpu), "nvmlDeviceGetHandleByPciBusId_v2"));
     PAGODA_RETURN_IF_ERROR(check(create(&events), "nvmlEventSetCreate"));
     return check(listen(gpu, kXidCriticalError, events), "nvmlDeviceRegisterEvents");
   }
@@ -107,7 +97,7 @@ Result<std::unique_ptr<XidWatch>> XidWatch::start(const std::string& pci_address
                                                   std::function<void(Status)> lost,
                                                   std::span<const char* const> names) {
   auto library = std::make_unique<Library>();
-  PAGODA_RETURN_IF_ERROR(library->open(names.empty() ? std::span<const char* const>(kNvmlNames) : names));
+  PAGODA_RETURN_IF_ERROR(library->look_up(names.empty() ? std::span<const char* const>(kNvmlNames) : names));
   PAGODA_RETURN_IF_ERROR(library->begin(pci_address));
   return std::unique_ptr<XidWatch>(new XidWatch(std::move(library), pci_address, std::move(lost)));
 }

@@ -88,11 +88,11 @@ TEST_F(XidWatchTest, WhatIsMissingIsSaid) {
   const char* const none[] = {"libnone.so.1"};
   const auto absent = XidWatch::start(kGpu, [](const Status&) {}, none);
   ASSERT_FALSE(absent);
-  EXPECT_EQ(absent.error().message(), "there is no libnone.so.1");
+  EXPECT_EQ(absent.error().message(), "there is no libnone.so.1 here");
   const char* const other[] = {"libm.so.6"};
   const auto wrong = XidWatch::start(kGpu, [](const Status&) {}, other);
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message(), "the library has no nvmlInit_v2");
+  EXPECT_EQ(wrong.error().message(), "libm.so.6 has no nvmlInit_v2");
   const auto nowhere = start("00000000:66:00.0");
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().message(), "nvmlDeviceGetHandleByPciBusId_v2: Some Error");
