@@ -51,7 +51,7 @@ bool is_of_hardware(cudaError_t error) {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
+Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index, XidErrors errors) {
   PAGODA_RETURN_IF_ERROR(check_cuda(index));
   auto device = std::make_unique<CudaDevice>();
   device->index_ = index;
@@ -97,20 +97,22 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index) {
                             kernel.name);
           !status.ok())
         return status;
-  char address[32] = {};
-  if (Status status =
-          device->check(cudaDeviceGetPCIBusId(address, sizeof address, index), "cudaDeviceGetPCIBusId");
-      !status.ok())
-    return status;
-  auto watch =
-      XidWatch::start(address, [lost = device.get()](Status status) { (void)lost->lose(std::move(status)); });
-  if (watch)
-    device->watch_ = *std::move(watch);
-  else
-    log_info("device", concat("Xid errors are not watched: ", watch.error().message()));
+  if (errors == XidErrors::watched) PAGODA_RETURN_IF_ERROR(device->watch_errors());
   device->name_ = concat(properties.name, ", ", properties.totalGlobalMem >> 20, " MiB, compute capability ",
                          properties.major, ".", properties.minor);
   return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CudaDevice::watch_errors() {
+  char address[32] = {};
+  PAGODA_RETURN_IF_ERROR(
+      check(cudaDeviceGetPCIBusId(address, sizeof address, index_), "cudaDeviceGetPCIBusId"));
+  auto watch = XidWatch::start(address, [this](Status status) { (void)lose(std::move(status)); });
+  if (watch)
+    watch_ = *std::move(watch);
+  else
+    log_info("device", concat("Xid errors are not watched: ", watch.error().message()));
+  return ok_status();
 }
 
 Status CudaDevice::status_of(cudaError_t error, const char* call) {
@@ -195,7 +197,9 @@ Status check_cuda(std::int32_t index) {
                             error != cudaSuccess ? cudaGetErrorString(error) : "there is none", by));
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index) { return CudaDevice::open(index); }
+Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index, XidErrors errors) {
+  return CudaDevice::open(index, errors);
+}
 
 }  // namespace pagoda::device
 
@@ -213,7 +217,7 @@ Status check_cuda(std::int32_t) {
   return unavailable("this program was built without CUDA (cmake -DPAGODA_CUDA=ON, script/cuda)");
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index) { return check_cuda(index); }
+Result<std::unique_ptr<Device>> open_cuda_device(std::int32_t index, XidErrors) { return check_cuda(index); }
 
 }  // namespace pagoda::device
 

@@ -13,6 +13,7 @@
 
 #include "base/strings.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/cuda_device.h"
 #include "device/cuda/driver_memory.h"
 #include "device/cuda/nccl.h"
 #include "device/cuda/xid_watch.h"
@@ -25,7 +26,7 @@ std::span<const Kernel> cuda_kernels();
 
 class CudaDevice final : public Device {
  public:
-  static Result<std::unique_ptr<Device>> open(std::int32_t index);
+  static Result<std::unique_ptr<Device>> open(std::int32_t index, XidErrors errors);
   ~CudaDevice() override;
 
   std::string describe() const override { return name_; }
@@ -156,6 +157,7 @@ class CudaDevice final : public Device {
     return lost_;
   }
   Status count_exchange(StreamId stream, Status enqueued);
+  Status watch_errors();
   // The kernel's own error, where it has one.
   Status put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args);
   Status put_copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes,
@@ -181,7 +183,7 @@ class CudaDevice final : public Device {
   std::atomic<bool> is_lost_{false};
   mutable std::mutex error_;
   Status lost_;
-  std::unique_ptr<XidWatch> watch_;  // null: there is no NVML; last: it calls lose()
+  std::unique_ptr<XidWatch> watch_;  // null: nobody asked, or there is no NVML; last: it calls lose()
 };
 
 }  // namespace pagoda::device

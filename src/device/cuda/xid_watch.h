@@ -3,9 +3,9 @@
 // of the hardware lose the device. All other numbers are logged: they are errors of programs, which may be
 // another's on the same GPU (the CUDA calls of the one that made them fail), or warnings. Says nothing of a
 // GPU that merely takes long. Through NVML (libnvidia-ml), which is opened here: where there is none, nothing
-// is watched. Held against a fake library in its test; run on no GPU yet. Source: NVML API reference, "Event
-// Handling Methods"; NVIDIA, "Xid Errors". Threads: one of its own, which calls `lost`. Owner: the CUDA
-// device.
+// is watched. Nothing wakes a wait in NVML, so that its end may take a quarter of a second. Held against a
+// fake library in its test; run on no GPU yet. Source: NVML API reference, "Event Handling Methods"; NVIDIA,
+// "Xid Errors". Threads: one of its own, which calls `lost`. Owner: the CUDA device.
 #include <cstdint>
 #include <functional>
 #include <memory>
