@@ -69,6 +69,47 @@ def test_the_table_can_fail(build, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("sums[0] *= 2; x[k] = sums[1];", "linear_bulk_bad: .*wgmma.mma_async instructions are serialized"),
+        (
+            "__shared__ float room[128]; room[127 - threadIdx.x] = sums[2]; __syncthreads(); x[0] = room[threadIdx.x];",
+            "linear_bulk_bad for sm_90a has 512 bytes of shared memory of its own",
+        ),
+    ],
+)
+def test_remarks_of_the_assembler_are_faults(tmp_path, source, said):
+    """Neither is an error of the compiler: sums that a thread touches while warpgroups add to them, and shared memory
+    that a launch does not know of, so that cudaFuncSetAttribute() refuses what a device has."""
+    words = ", ".join(f"%{i}" for i in range(16))
+    sums = ", ".join(f'"+f"(sums[{i}])' for i in range(16))
+    (tmp_path / "bad.cu").write_text(f"""
+namespace kernels {{
+__global__ void __launch_bounds__(128) linear_bulk_bad(float* x, unsigned long long a, unsigned long long b) {{
+  float sums[16] = {{}};
+  for (int k = 0; k < 4; ++k) {{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{{words}}}, %16, %17, 1, 1, 1, 0, 0;"
+                 : {sums} : "l"(a), "l"(b) : "memory");
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    {source}
+  }}
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int i = 0; i < 16; ++i) x[threadIdx.x * 16 + i] = sums[i];
+}}
+}}
+""")
+    code = ("-std=c++20", "-gencode", "arch=compute_90a,code=sm_90a", "-Werror", "all-warnings", "-Xptxas", "-v")
+    made = run(
+        toolkit() / "bin/nvcc", "-ccbin", "clang++-19", *code, "-c", tmp_path / "bad.cu", "-o", tmp_path / "bad.o"
+    )
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "ptxas.txt").write_text(made.stdout + made.stderr)
+    checked = run(TOOL, tmp_path / "ptxas.txt", "--check", TABLE)
+    assert checked.returncode == 1 and re.search(said, checked.stderr), checked.stderr
+
+
 def toolkit():
     return pathlib.Path(run(ROOT / "script/cuda").stdout.strip())
 
