@@ -10,20 +10,25 @@ using pagoda::device::emulated::BlockRunner;
 
 namespace {
 
-void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
-  BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind, site);
+void note(const void* address, std::size_t size, AccessKind kind, const void* site,
+          std::size_t alignment = 1) {
+  BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind, site, alignment);
 }
+
+// The alignment that the compiler counts on where it calls a hook of so many bytes. Those without need less:
+// they are several accesses in one.
+constexpr std::size_t alignment_of(std::size_t size) { return size < 8 ? size : 8; }
 
 }  // namespace
 
 // The instruction that calls the hook.
 #define SITE __builtin_return_address(0)
-#define PAGODA_HOOKS(size)                                                               \
-  void __tsan_read##size(void* p) { note(p, size, AccessKind::read, SITE); }             \
-  void __tsan_write##size(void* p) { note(p, size, AccessKind::write, SITE); }           \
-  void __tsan_unaligned_read##size(void* p) { note(p, size, AccessKind::read, SITE); }   \
-  void __tsan_unaligned_write##size(void* p) { note(p, size, AccessKind::write, SITE); } \
-  void __tsan_read_write##size(void* p) { note(p, size, AccessKind::write, SITE); }      \
+#define PAGODA_HOOKS(size)                                                                              \
+  void __tsan_read##size(void* p) { note(p, size, AccessKind::read, SITE, alignment_of(size)); }        \
+  void __tsan_write##size(void* p) { note(p, size, AccessKind::write, SITE, alignment_of(size)); }      \
+  void __tsan_read_write##size(void* p) { note(p, size, AccessKind::write, SITE, alignment_of(size)); } \
+  void __tsan_unaligned_read##size(void* p) { note(p, size, AccessKind::read, SITE); }                  \
+  void __tsan_unaligned_write##size(void* p) { note(p, size, AccessKind::write, SITE); }                \
   void __tsan_unaligned_read_write##size(void* p) { note(p, size, AccessKind::write, SITE); }
 
 #pragma GCC diagnostic ignored "-Wreserved-identifier"

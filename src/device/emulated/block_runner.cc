@@ -352,13 +352,19 @@ void BlockRunner::stop() {
   check_failed("a thread that failed runs on", __FILE_NAME__, __LINE__);
 }
 
-void BlockRunner::on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site) {
-  if (running_block != nullptr) running_block->access(address, size, kind, site);
+void BlockRunner::on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
+                            std::size_t alignment) {
+  if (running_block != nullptr) running_block->access(address, size, kind, site, alignment);
 }
 
-void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site) {
+void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
+                         std::size_t alignment) {
   if (stacks_.on_stack(address)) return;
-  if (std::string wrong = fault_of(address, size, kind); !wrong.empty()) fail(wrong);
+  if (std::string wrong = address % alignment != 0
+                              ? concat(describe_access(kind, size), " at an address that is not aligned")
+                              : fault_of(address, size, kind);
+      !wrong.empty())
+    fail(wrong);
   if (!fault_.empty()) stop();
   if (counts_ == nullptr || site == nullptr) return;
   if (in_shared(address) < kMaxClusterSharedBytes)

@@ -65,7 +65,7 @@ class BlockRunner {
   // ... atomics, and reads and writes of what is no plain access, noted by this before they are done, by the
   // kernel's instruction `site`, ...
   void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
-    access(reinterpret_cast<std::uintptr_t>(address), size, kind, site);
+    access(reinterpret_cast<std::uintptr_t>(address), size, kind, site, 1);
   }
   // ... and asynchronous copies of kCopyBytes into shared memory, of which none but the first `taken` bytes
   // are read and the others are zero. Until its thread has waited, nobody may touch what a copy writes.
@@ -101,8 +101,10 @@ class BlockRunner {
   // Ends the launch with this fault of the thread that runs.
   [[noreturn]] void refuse(const char* what);
 
-  // Called by the compiler's hooks. Does nothing while no kernel runs.
-  static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site);
+  // Called by the compiler's hooks. Does nothing while no kernel runs. An address that is no multiple of
+  // `alignment` is a fault, as it is for hardware.
+  static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
+                        std::size_t alignment);
 
  private:
   enum class State : std::uint8_t {
@@ -158,7 +160,8 @@ class BlockRunner {
   std::size_t place_of(const Copy& copy) const;
   std::string under_way(std::size_t in_shared, std::size_t size) const;
   // `site`: null: not counted.
-  void access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site);
+  void access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
+              std::size_t alignment);
   std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
   void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
   [[noreturn]] void stop();

@@ -63,6 +63,14 @@ __global__ void copy_all(PlantedArgs args) {
     args.out[i] = args.in[i];
 }
 
+// Numbers of four bytes, from a multiple of them on, or from between two.
+template <bool aligned>
+__global__ void read_bytes(PlantedArgs args) {
+  const int t = static_cast<int>(threadIdx.x), from = aligned || t + 1 == args.size ? 0 : 2;
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(args.in);
+  args.out[t] = *reinterpret_cast<const float*>(bytes + 4 * t + from);
+}
+
 template <bool inside>
 __global__ void beyond_shared(PlantedArgs args) {
   PAGODA_SHARED(float, shared);
@@ -310,11 +318,12 @@ __global__ void read_before_wait(PlantedArgs args) {
   {#name, entry<name<true>, false>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>, false>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 62> planted = {{
+const std::array<Planted, 64> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
     PAIR(copy_all, 1, "at offset 256 of 'in', which has 256 bytes"),
+    PAIR(read_bytes, 1, "reads 4 bytes at an address that is not aligned"),
     PAIR(beyond_shared, 1, "at offset 256 of the block's 256 bytes of shared memory"),
     PAIR(some_at_barrier, 1, "waits at a barrier of its block, thread 32 has ended"),
     PAIR(some_at_count, 1, "waits at a barrier of its block, thread 32 has ended"),
