@@ -14,6 +14,13 @@ else()
   set_source_files_properties(${device_hooked} PROPERTIES COMPILE_OPTIONS
                               "-fno-sanitize=all;-fsanitize=thread;-fno-builtin;-Wno-unused-function")
 endif()
+# What a thread of each kernel has of registers (emulated/register_file.cc).
+file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/device/cuda/resources.txt device_resources REGEX " sm_")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/device/cuda/resources.txt)
+list(TRANSFORM device_resources REPLACE "^([a-z0-9_]+) +sm_[a-z0-9]+ +([0-9]+) .*$" "{\"\\1\", \\2},")
+list(JOIN device_resources "\n" device_resources)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/registers/device/kernel_registers.inc CONTENT "${device_resources}\n" @ONLY)
+target_include_directories(pagoda_device PRIVATE ${PROJECT_BINARY_DIR}/registers)
 # Other sanitizers than the precompiled headers'.
 set_source_files_properties(${device_hooked} ${device_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # Libraries with the calls of cuBLASLt, NCCL and NVML, which the tests of those who call them open.

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "device/emulated/register_file.h"
 #include "device/kernel_table.h"
 
 namespace pagoda::device::emulated {
@@ -295,6 +296,9 @@ Status EmulatedDevice::launch(StreamId stream, const Kernel& kernel, const Launc
       shape.cluster == 0 || shape.cluster > kMaxCluster || grid.y % shape.cluster != 0 ||
       threads * shape.cluster > kMaxBlockThreads || (shape.shares() && !options_.clusters))
     return lose(concat("a launch of ", kernel.name, " with a shape that no device takes"));
+  if (!has_registers(kernel.name, threads))
+    return lose(concat("a launch of ", kernel.name, " in blocks of ", threads, " threads, each of which has ",
+                       registers_of(kernel.name), " registers: no block has as many"));
   const auto* bytes = static_cast<const std::byte*>(args);
   std::vector<std::byte> copied(bytes, bytes + kernel.args_bytes);
   std::vector<std::uintptr_t> words = words_of(copied);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "device/emulated/planted_kernels.h"
+#include "device/emulated/register_file.h"
 #include "device/kernel_table.h"
 
 namespace pagoda::device::emulated {
@@ -229,6 +230,23 @@ TEST(EmulatedDevice, RefusesBadCalls) {
     broken(
         [&](Work& s) { return launch(*s.device, s.stream, planted("turn_around").kernel, shape, s.args()); },
         "a shape that no device takes");
+  broken(
+      [](Work& s) {
+        return launch(*s.device, s.stream, kernel(*s.device, KernelId::rms_norm),
+                      LaunchShape{.block = {1024}, .shared_bytes = 512}, NormArgs{});
+      },
+      "registers: no block has as many");
+}
+
+// Blocks as large as launches make them have registers, and the largest that there may be do not.
+TEST(RegisterFile, HasSomeForEachThread) {
+  for (const Kernel& each : emulated_kernels()) EXPECT_GT(registers_of(each.name), 0u) << each.name;
+  EXPECT_EQ(registers_of("turn_around"), 0u);
+  EXPECT_TRUE(has_registers("rms_norm", 512));
+  EXPECT_FALSE(has_registers("rms_norm", 1024));
+  EXPECT_TRUE(has_registers("linear_bulk_256_bf16", 384));
+  EXPECT_FALSE(has_registers("linear_bulk_256_bf16", 416));
+  EXPECT_TRUE(has_registers("sample_rows", 1024));
 }
 
 // Two streams and an event between them, or not: the copy out has to wait for the kernel.
