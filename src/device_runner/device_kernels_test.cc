@@ -15,13 +15,13 @@ namespace {
 using namespace pagoda::testing;
 
 Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& model, RunnerOptions options,
-                                                  const DeviceKernels& kernels = {}) {
+                                                  const DeviceKernels& kernels = {}, bool clusters = true) {
   if (options.dtype == "auto") options.dtype = "float32";
   options.num_blocks = 60;
   options.max_num_seqs = 8;
   auto source = ModelSource::open(fixture(model));
   if (!source) return source.error();
-  auto device = device::open_test_device();
+  auto device = device::open_test_device({.clusters = clusters});
   if (!device) return device.error();
   return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                    *std::move(device), kernels);
@@ -85,8 +85,15 @@ TEST(DeviceKernelsFlag, TheFastestKernelsAreTheLibrarysForManyRows) {
 }
 
 TEST(DeviceKernelsFlag, StepsOfMoreRowsThanAGridHasBlocksForAreRefused) {
-  for (const auto& [model, tokens] : {std::pair("llama", 16 * 65536), std::pair("mixtral", 8 * 65536)}) {
-    const auto runner = create(model, {.max_num_batched_tokens = tokens});
+  struct Refused {
+    const char* model;
+    std::int32_t tokens;
+    bool clusters;
+  };
+  for (const auto& [model, tokens, clusters] :
+       {Refused{"llama", 16 * 65536, false}, Refused{"mixtral", 8 * 65536, false},
+        Refused{"llama", 9 * 65536 / 2, true}}) {
+    const auto runner = create(model, {.max_num_batched_tokens = tokens}, {}, clusters);
     ASSERT_FALSE(runner) << model;
     EXPECT_NE(runner.error().message().find("would have more blocks than a device takes"), std::string::npos)
         << runner.error().message();

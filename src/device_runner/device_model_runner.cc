@@ -72,17 +72,18 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
 }
 
 // Plain products have a tile of rows, or of a mixture's pairs, for each block of their grid's second
-// dimension.
-Status check_grids(const DecoderConfig& config, std::int32_t max_tokens) {
+// dimension; and prompts' attention by warpgroups a tile of 8 rows or more, of which a sequence of 9 has two.
+Status check_grids(const DecoderConfig& config, const device::Device& device, std::int32_t max_tokens) {
   constexpr std::int32_t kMostBlocks = 65535;
   std::int64_t blocks = (std::int64_t{max_tokens} + device::kPairsOfTile - 1) / device::kPairsOfTile;
+  if (device.has_warpgroups()) blocks = std::max(blocks, (std::int64_t{max_tokens} * 2 + 8) / 9);
   for (const LayerConfig& layer : config.layers)
     if (const MixtureConfig* const mixture = layer.mixture())
       blocks = std::max(blocks, std::int64_t{max_tokens} * mixture->routing.per_token / device::kPairsOfTile +
                                     mixture->routing.num_experts);
   if (blocks <= kMostBlocks) return ok_status();
   return invalid_argument(concat("--max-num-batched-tokens ", max_tokens,
-                                 ": a product of so many rows would have more blocks than a device takes"));
+                                 ": a step of so many rows would have more blocks than a device takes"));
 }
 
 std::set<std::int32_t> sizes_of_heads(const DecoderConfig& config) {
@@ -181,7 +182,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->arena_.emplace(there, runner->stream_);
   PAGODA_RETURN_IF_ERROR(
       check_support((*model)->decoder, options.parallel.size()).annotate((*model)->architecture));
-  PAGODA_RETURN_IF_ERROR(check_grids((*model)->decoder, options.max_num_batched_tokens));
+  PAGODA_RETURN_IF_ERROR(check_grids((*model)->decoder, there, options.max_num_batched_tokens));
   runner->options_.model = *model;
   runner->ops_options_ = {.weights = *weights, .products = products, .attention = kernels.attention};
   PAGODA_RETURN_IF_ERROR(runner->ask_for_bits(*cache));
