@@ -220,20 +220,22 @@ __device__ __forceinline__ UnitPlace unit_place(const unsigned char* lines, int 
   return {lines + lane / 4 * pitch + group / 4 * static_cast<int>(sizeof(T)), group % 4};
 }
 
-__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized4K*,
-                                             int first_k, int shift, std::uint32_t (&out)[4]) {
-  const UnitPlace at = unit_place<Quantized4K>(lines, pitch, first_k, shift);
-  UnitFour unit;
+// Both types have their low four bits in the same places.
+template <class T, class Unit>
+__device__ __forceinline__ void load_fours(const unsigned char* lines, int pitch, int first_k, int shift,
+                                           std::uint32_t (&out)[4]) {
+  const UnitPlace at = unit_place<T>(lines, pitch, first_k, shift);
+  Unit unit;
   unit.load(at.unit);
   unit.widen_all(at.group, UnitFour::codes(at.unit, at.group), out);
 }
-
+__device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized4K*,
+                                             int first_k, int shift, std::uint32_t (&out)[4]) {
+  load_fours<Quantized4K, UnitFour>(lines, pitch, first_k, shift, out);
+}
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized5K*,
                                              int first_k, int shift, std::uint32_t (&out)[4]) {
-  const UnitPlace at = unit_place<Quantized5K>(lines, pitch, first_k, shift);
-  UnitFive unit;
-  unit.load(at.unit);
-  unit.widen_all(at.group, UnitFour::codes(at.unit, at.group), out);
+  load_fours<Quantized5K, UnitFive>(lines, pitch, first_k, shift, out);
 }
 
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Quantized6K*,
