@@ -1,6 +1,8 @@
 #include "cli/assembly/devices.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -18,6 +20,25 @@ Status set_early_launch(const EngineFlags& flags, device::Device& device) {
   if (device.launch_early(wanted) == wanted) return ok_status();
   return unimplemented("--device-early-launch on needs compute capability 9.0 or later");
 }
+
+// A flag's word stands for a value; all others for the automatic choice.
+template <class Value>
+struct Meaning {
+  std::string_view word;
+  Value value;
+};
+template <class Value, std::size_t count>
+Value meaning_of(std::string_view word, const Meaning<Value> (&all)[count]) {
+  const auto found = std::ranges::find(all, word, &Meaning<Value>::word);
+  return found == std::end(all) ? Value::automatic : found->value;
+}
+constexpr Meaning<AttentionKernels> kAttention[] = {{"plain", AttentionKernels::plain},
+                                                    {"tiles", AttentionKernels::tiles},
+                                                    {"warpgroups", AttentionKernels::warpgroups}};
+constexpr Meaning<MatrixProducts> kProducts[] = {{"cublaslt", MatrixProducts::library},
+                                                 {"tiles", MatrixProducts::tiles},
+                                                 {"plain", MatrixProducts::plain},
+                                                 {"w8a8", MatrixProducts::w8a8}};
 
 std::string cuda_name(std::int32_t gpu) { return gpu == 0 ? "--device cuda" : concat("--device cuda:", gpu); }
 
@@ -116,22 +137,16 @@ LoadRank rank_loader(const EngineFlags& flags, std::string* describes) {
 }
 
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags) {
-  return {.attention = flags.device_attention == "plain"        ? AttentionKernels::plain
-                       : flags.device_attention == "tiles"      ? AttentionKernels::tiles
-                       : flags.device_attention == "warpgroups" ? AttentionKernels::warpgroups
-                                                                : AttentionKernels::automatic,
-          .products = flags.device_kernels == "fastest"     ? MatrixProducts::fastest
-                      : flags.device_products == "cublaslt" ? MatrixProducts::library
-                      : flags.device_products == "tiles"    ? MatrixProducts::tiles
-                      : flags.device_products == "plain"    ? MatrixProducts::plain
-                      : flags.device_products == "w8a8"     ? MatrixProducts::w8a8
-                                                            : MatrixProducts::automatic,
-          .graphs = flags.enforce_eager              ? device_runner::GraphUse::off
-                    : flags.device_graphs == "check" ? device_runner::GraphUse::check
-                                                     : device_runner::GraphUse::automatic,
-          .rank_parts = flags.disable_custom_all_reduce ? device_runner::RankParts::library
-                                                        : device_runner::RankParts::windows,
-          .measure_idle = flags.device_idle};
+  using device_runner::GraphUse, device_runner::RankParts;
+  device_runner::DeviceKernels kernels = {
+      .attention = meaning_of(flags.device_attention, kAttention),
+      .products = meaning_of(flags.device_products, kProducts),
+      .graphs = flags.device_graphs == "check" ? GraphUse::check : GraphUse::automatic,
+      .rank_parts = flags.disable_custom_all_reduce ? RankParts::library : RankParts::windows,
+      .measure_idle = flags.device_idle};
+  if (flags.device_kernels == "fastest") kernels.products = MatrixProducts::fastest;
+  if (flags.enforce_eager) kernels.graphs = GraphUse::off;
+  return kernels;
 }
 
 }  // namespace pagoda
