@@ -1,11 +1,13 @@
 """`bench/gpu/day` without a GPU: what it packs, and that a run leaves its files whatever fails."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
 import tarfile
 
+import pytest
 from test_tune import PROGRAMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -46,6 +48,35 @@ def test_all_that_is_needed_is_packed(tmp_path):
     assert " MiB of 64, to carry: packed" in done.stdout
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_the_first_command_runs_or_packs_and_says_why(tmp_path, there):
+    """script/gpu, whose build is there already: with a GPU it is measured, else the programs are packed."""
+    build, tools, out = build_of(tmp_path / "build"), tmp_path / "tools", tmp_path / "out"
+    tools.mkdir()
+    for name in ("cmake", "ninja"):
+        (tools / name).write_text(f"#!/bin/bash\necho {name} $* >> {tmp_path}/asked\n")
+        (tools / name).chmod(0o755)
+    if not there:
+        (build / "bench/device_bench").write_text("#!/bin/bash\necho 'device_bench: no GPU of that kind' >&2\nexit 1\n")
+    done = subprocess.run(
+        [ROOT / "script/gpu", out, "--budget", "5"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PAGODA_GPU_BUILD": str(build)},
+    )
+    asked = (tmp_path / "asked").read_text()
+    assert "-DPAGODA_CUDA=ON -DPAGODA_CUDA_CODE=90a" in asked and "ninja pagoda pagoda_kv_shared device_test" in asked
+    if there:  # its programs do nothing, which is said
+        assert done.returncode == 1 and "tune: exit code 1" in done.stdout
+        assert json.loads((out / "tune.jsonl").read_text().splitlines()[0])["device"] == "d"
+    else:
+        assert done.returncode == 0, done.stderr
+        assert "nothing was run: no GPU of that kind" in done.stderr
+        assert f"bench/gpu/day run --build {out.name} --out RESULTS" in done.stderr
+        assert (out / "programs.tar.xz").exists()
+
+
 def test_llama_cpp_goes_with_it(tmp_path):
     build, llama = build_of(tmp_path / "build"), tmp_path / "llama"
     llama.mkdir()
@@ -77,5 +108,5 @@ def test_a_run_leaves_its_files_whatever_fails(tmp_path):
     assert {"tune.jsonl", "tune.log", "run.md", "run.log"} <= names and len(names) <= 8
     assert all(path.is_file() for path in out.iterdir())
     rows = [json.loads(line) for line in (out / "tune.jsonl").read_text().splitlines()]
-    assert {"part": "kernels", "failed": "C.d"} in rows
+    assert {"part": "kernels: rows", "failed": "C.d"} in rows
     assert "## The device" in (out / "run.md").read_text()

@@ -2,10 +2,12 @@
 estimates beside them; what fails or hangs is a row, and does not keep the next part from running; and of variants of
 kernels it takes the sizes of the quickest."""
 
+import fnmatch
 import importlib.machinery
 import importlib.util
 import json
 import pathlib
+import re
 import subprocess
 import time
 
@@ -15,7 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TUNE = ROOT / "bench/gpu/tune"
 PROGRAMS = {
     "device_bench": 'echo \'{"device": "d", "copy_bytes_per_s": 2e12}\'',
-    "device_test": "echo '[       OK ] A.b (3 ms)'; echo '[  FAILED  ] C.d (3 ms)'; echo '[  FAILED  ] C.d'; exit 1",
+    "device_test": """echo '[ RUN      ] A.b'; echo '[       OK ] A.b (3 ms)'
+echo '[ RUN      ] S.k'; echo '[  SKIPPED ] S.k (0 ms)'
+echo '[ RUN      ] C.d'; echo '[  FAILED  ] C.d (3 ms)'; echo '[  FAILED  ] C.d'; exit 1""",
     "device_runner_test": "echo '[       OK ] E.f (3 ms)'",
     "products_bench": """echo '{"weights": "q4", "n": 4096, "k": 4096, "rows": 1, "tiles_us": 16.0}'
 echo '{"weights": "f32", "n": 8, "k": 8, "rows": 1, "tiles_us": 1}'""",
@@ -43,9 +47,12 @@ def tune(folder, budget, without="", more=(), **programs):
 def test_rows_come_with_estimates_and_what_hangs_is_timed_out(tmp_path):
     code, rows, seconds = tune(tmp_path, 6)
     assert code == 1 and seconds < 30
-    assert {"part": "kernels", "failed": "C.d"} in rows
-    assert {"part": "kernels", "passed": 1, "failures": 1} in rows
-    assert {"part": "kernels", "exit_code": 1} in rows
+    for about in ("rows", "few", "products", "experts", "attention", "float8"):
+        part = f"kernels: {about}"
+        assert {"part": part, "failed": "C.d"} in rows
+        assert {"part": part, "passed": 1, "failures": 1} in rows
+        assert {"part": part, "exit_code": 1} in rows
+        assert not any(row["part"] == part and "within" in row for row in rows)
     assert {"part": "sampling", "passed": 1, "failures": 0} in rows
     product = next(row for row in rows if row["part"] == "products" and row["weights"] == "q4")
     assert 5 < product["estimate_us"] < 16 and abs(product["off"] - (16.0 / product["estimate_us"] - 1)) < 0.02
@@ -55,6 +62,38 @@ def test_rows_come_with_estimates_and_what_hangs_is_timed_out(tmp_path):
     assert {"part": "models", "timed_out": True} in rows
     assert {"part": "torch", "timed_out": True} in rows
     assert rows[-1]["part"] == "llama.cpp" and "bench/gpu/llama_cpp builds it" in rows[-1]["error"]
+
+
+def test_a_kernel_that_ends_its_program_is_named(tmp_path):
+    """And the programs behind it run."""
+    code, rows, _ = tune(
+        tmp_path,
+        15,
+        without="attention_bench",
+        device_test="""echo '[ RUN      ] A.b'; echo '[       OK ] A.b (3 ms)'; echo '[ RUN      ] Float8.hangs'
+case "$*" in *Float8*) exit 134;; esac; echo '[       OK ] Float8.hangs (1 ms)'""",
+    )
+    assert code == 1
+    assert [row for row in rows if "within" in row] == [{"part": "kernels: float8", "within": "Float8.hangs"}]
+    assert {"part": "kernels: attention", "passed": 2, "failures": 0} in rows
+    assert {"part": "sampling", "passed": 1, "failures": 0} in rows
+
+
+def test_each_test_runs_on_a_gpu_or_is_left_out():
+    """A suite that opens no test device (src/device/test_device.h) runs on emulated ones wherever it is."""
+    loader = importlib.machinery.SourceFileLoader("gpu_run", str(TUNE.with_name("run")))
+    gpu_run = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_run", loader))
+    loader.exec_module(gpu_run)
+    left_out = [pattern for pattern in gpu_run.ONLY_EMULATED if pattern.strip("*").split(".")[0][0].isupper()]
+    wrong = []
+    for folder in ("device", "device_runner", "kernels/device"):
+        for file in sorted((ROOT / "src" / folder).rglob("*_test.cc")):
+            text = file.read_text()
+            of_gpu = re.search(r"open_test_device|KernelBench|test_device\.h", text) is not None
+            for suite in set(re.findall(r"^(?:TEST|TEST_F|TEST_P)\((\w+)", text, re.M)):
+                if any(fnmatch.fnmatch(f"{suite}.x", pattern) for pattern in left_out) == of_gpu:
+                    wrong.append(f"{suite} of {file.name}")
+    assert not wrong
 
 
 def test_llama_cpps_rows_stand_beside(tmp_path):
