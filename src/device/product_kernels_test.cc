@@ -124,25 +124,33 @@ void expect_bits_of_tiles(const Case& of, Form form) {
   EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
 }
 
+// A product of k up to `most`, a multiple of `step`, in a form of kBulkForms.
+Case of_many_rows(Element element, std::size_t step, std::size_t most, std::uint64_t seed) {
+  const std::size_t tile = std::size_t{64} << seed % 3;
+  return {.element = element,
+          .rows = between(seed, 0, 1, tile + tile / 2),
+          .n = between(seed, 1, 1, 300),
+          .k = step * between(seed, 2, 1, most / step),
+          .with_bias = seed % 4 < 2,
+          .accumulate = seed / 4 % 2 == 0,
+          .seed = seed};
+}
+
 // By warpgroups: tiles of rows and of columns that are there in part, rings that are filled again, or have
 // more places than there are stages.
 TEST(ProductKernels, WarpgroupsHaveTheBitsOfTiles) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (std::uint64_t seed = 0; seed < 24; ++seed) {
-    const Form form = kBulkForms[seed % 3];
-    const Element element = seed < 9 ? Element::bf16 : kTileElements[1 + seed % 5];
-    const std::size_t tile = std::size_t{64} << seed % 3, most = seed < 3 ? 1280 : 480,
-                      step = element == Element::bf16 ? 8
-                             : element == Element::q4 ? 64
-                                                      : 128;
-    const Case of = {.element = element,
-                     .rows = between(seed, 0, 1, tile + tile / 2),
-                     .n = between(seed, 1, 1, 300),
-                     .k = step * between(seed, 2, 1, most / step),
-                     .with_bias = seed % 4 < 2,
-                     .accumulate = seed / 4 % 2 == 0,
-                     .seed = seed};
-    expect_bits_of_tiles(of, form);
+  for (std::uint64_t seed = 0; seed < 9; ++seed)
+    expect_bits_of_tiles(of_many_rows(Element::bf16, 8, seed < 3 ? 1280 : 480, seed), kBulkForms[seed % 3]);
+}
+
+// The same of quantised weights, which are widened on their way (widened_rows, off).
+TEST(ProductKernels, WidenedOnesHaveTheBitsOfTiles) {
+  if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
+  for (std::uint64_t seed = 9; seed < 24; ++seed) {
+    const Element element = kTileElements[1 + seed % 5];
+    expect_bits_of_tiles(of_many_rows(element, element == Element::q4 ? 64 : 128, 480, seed),
+                         kBulkForms[seed % 3]);
   }
 }
 

@@ -7,8 +7,10 @@ A new table, where a kernel changed:
 tools/cuda_resources build-tier-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
 
 import json
+import os
 import pathlib
 import re
+import runpy
 import subprocess
 
 import pytest
@@ -144,6 +146,20 @@ def test_instructions_pass_the_gates(build):
     assert checked.returncode == 0, checked.stderr
     kernels = {tuple(line.split()[:2]) for line in TABLE.read_text().splitlines()[1:]}
     assert {tuple(line.split()[:2]) for line in checked.stdout.splitlines()[1:]} == kernels
+
+
+def test_warpgroups_that_take_registers_begin_with_equal_shares(build):
+    """What they may take is what the launch has of each block: shares_registers() in launch_shapes.h counts on all that
+    hardware has, in equal shares. A kernel that begins with less would wait for registers for ever."""
+    environment = {**os.environ, "PATH": f"{toolkit()}/bin:{os.environ['PATH']}"}  # it calls nvdisasm
+    said = run(toolkit() / "bin/cuobjdump", "-sass", build / "cuda/kernels.o", env=environment)
+    kernel_name = runpy.run_path(str(TOOL))["kernel_name"]
+    takes = {
+        kernel_name(part.split("\n", 1)[0]) for part in said.stdout.split("Function : ")[1:] if "USETMAXREG" in part
+    }
+    rows = (line.split() for line in TABLE.read_text().splitlines())
+    registers = {row[0]: int(row[2]) for row in rows if row[1] == "sm_90a"}
+    assert len(takes) > 10 and {registers[name] for name in takes} == {65536 // 384 // 8 * 8}
 
 
 def test_the_estimator_counts_the_instructions_that_there_are(build):
