@@ -192,6 +192,22 @@ TEST(DeviceRanks, SumsOfALibraryAreRight) {
   }
 }
 
+// Keys and values are planned from what is left once the ranks are connected: groups of the library take
+// memory.
+TEST(DeviceRanks, PlansWithWhatIsFreeBehindTheConnection) {
+  for (const RankParts parts : {RankParts::windows, RankParts::library}) {
+    RunnerOptions options = options_of();
+    options.num_blocks = 0;
+    TestRanks ranks(fixture("llama"), options, 2, true, {}, load_on({.parts = parts}, 2));
+    ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+    const RankRunner& first = ranks.runner->local();
+    const std::int64_t free = first.device_free_bytes() - first.memory_plan().graph_bytes,
+                       planned = ranks.runner->totals().device_bytes / 2;
+    EXPECT_LE(planned, free);
+    EXPECT_GT(planned, free - 2 * first.kv_page_bytes());
+  }
+}
+
 TEST(DeviceRanks, ADeviceWithoutTheLibraryRefusesIt) {
   const LoadRank load = [](std::shared_ptr<const ModelSource> source,
                            const RunnerOptions& options) -> Result<std::unique_ptr<RankRunner>> {

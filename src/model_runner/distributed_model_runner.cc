@@ -61,7 +61,7 @@ Status agree_on_options(RunnerOptions& options) {
   return ok_status();
 }
 
-// A rank's report to rank 0 once it has loaded its part, and once it has its KV cache.
+// A rank's report to rank 0 once it has loaded its part, once it is connected, and once it has its KV cache.
 struct RankReport {
   std::int32_t ok = 0;
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
@@ -239,9 +239,10 @@ Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
   if (local) runner->local_ = *std::move(local);
   auto totals = exchange_reports(options.parallel, status, runner->local_.get());
   if (!totals) return runner->fail(totals.error());
+  // A connection may take memory of the ranks' devices, and keys and values have what is left.
+  totals = exchange_reports(options.parallel, runner->local_->connect(), runner->local_.get());
+  if (!totals) return runner->fail(totals.error());
   runner->totals_ = *totals;
-  if (Status connected = runner->local_->connect(); !connected.ok())
-    return runner->fail(std::move(connected));
   return runner;
 }
 
@@ -337,9 +338,9 @@ Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions optio
   PAGODA_RETURN_IF_ERROR(agree_on_options(options));
   auto local = load(std::move(source), options);
   const Status loaded = local ? ok_status() : local.error();
-  const auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
-  Status status = told ? (*local)->connect() : told.error();
-  if (status.ok()) status = obey(**local, options.parallel);
+  auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
+  if (told) told = exchange_reports(options.parallel, (*local)->connect(), local->get());
+  const Status status = told ? obey(**local, options.parallel) : told.error();
   // Reporting an error that rank 0 already knows does no harm.
   if (!status.ok()) options.parallel.communicator->abort(status.message());
   return status;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -74,6 +75,9 @@ Result<std::unique_ptr<Nccl::Library>> Nccl::look_up(std::span<const char* const
 Result<std::unique_ptr<Nccl>> Nccl::open(std::span<const char* const> names) {
   auto library = look_up(names);
   if (!library) return library.error();
+  // Then a group takes all of its memory when it is made. Else it takes some when an exchange of another size
+  // comes, in a capture, and behind the plan for keys and values. Whoever has set it otherwise keeps it.
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   std::unique_ptr<Nccl> opened(new Nccl);
   opened->library_ = *std::move(library);
   return opened;

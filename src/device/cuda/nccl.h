@@ -20,6 +20,7 @@ namespace pagoda::device {
 
 class Nccl {
  public:
+  // Groups are connected when they are made (NCCL_RUNTIME_CONNECT=0).
   // unavailable: no library of these names is there, one that has not all of the calls, or one older than
   // 2.13. `names`: for tests; what is opened otherwise is the system's libnccl.so.2.
   static Result<std::unique_ptr<Nccl>> open(std::span<const char* const> names = {});

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -67,6 +68,16 @@ void in_group(std::int32_t size, const Body& body) {
 }
 
 void* const kStream = reinterpret_cast<void*>(77);
+
+TEST(Nccl, ConnectsAGroupWhenItIsMade) {
+  unsetenv("NCCL_RUNTIME_CONNECT");
+  ASSERT_TRUE(Nccl::open(kFakeNccl));
+  EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
+  setenv("NCCL_RUNTIME_CONNECT", "1", 1);
+  ASSERT_TRUE(Nccl::open(kFakeNccl));
+  EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "1") << "somebody has set it";
+  unsetenv("NCCL_RUNTIME_CONNECT");
+}
 
 TEST(Nccl, RanksGetTheSumAndAllParts) {
   FakeNccl fake;

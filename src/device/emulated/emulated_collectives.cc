@@ -18,6 +18,16 @@ Status EmulatedDevice::open_collectives() {
   return ok_status();
 }
 
+// A group takes memory of the device, as NCCL's communicators do.
+Status EmulatedDevice::join_group(const GroupName& name, std::int32_t rank, std::int32_t size,
+                                  std::chrono::milliseconds timeout) {
+  constexpr std::size_t kGroupBytes = std::size_t{1} << 20;
+  group_size_ = size;
+  PAGODA_RETURN_IF_ERROR(nccl_->join(name, rank, size, timeout, [] {}));
+  const auto taken = allocate(kGroupBytes, "a group of ranks");
+  return taken ? ok_status() : taken.error();
+}
+
 Status EmulatedDevice::put_exchange(StreamId stream, std::string_view name, const float* own,
                                     std::int64_t count, float* all, std::int64_t all_count) {
   const Call call(*this);
