@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-#include "device/test_device.h"
+#include "device/emulated/emulated_device.h"
 #include "device_runner/device_model_runner.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
