@@ -28,6 +28,7 @@
 #include "model_runner/step_views.h"
 #include "model_runner/tier_steps.h"
 #include "model_runner/vector_pooler.h"
+#include "models/adapter_set.h"
 #include "models/decoder.h"
 #include "sampler/sampler.h"
 
@@ -54,6 +55,8 @@ struct RunnerOptions {
   std::optional<PoolingModel> pooling = {};                  // absent: it generates
   // Whatever read_model_config() gave of the source; null: it is read.
   std::shared_ptr<const ModelInfo> model = {};
+  // The adapters that sequences may name; the runner tells it the model's matrices. Null: none.
+  std::shared_ptr<AdapterSet> adapters = {};
   // Opens the same model once more, for load_weights(); null: weights cannot be released.
   std::function<Result<std::shared_ptr<const ModelSource>>()> reopen = {};
 };
