@@ -2,9 +2,9 @@
 // attention_input makes what attention reads of each row: one product gives queries, keys and values (and
 // gates of the output), and behind it the heads are normed, cut off, rotated and scaled, in one pass over
 // each row. Every step of the pass is off unless its numbers say otherwise. Not here: what is kept of a row
-// (paged_attention.h). Users to come: low-rank adapters of a row, whose addend belongs behind the product and
-// before the norms. Invariant: a row's result depends on the row and its position alone. Source: RoFormer
-// (arXiv 2104.09864); norms of heads: arXiv 2302.05442; temperature by position: Llama 4.
+// (paged_attention.h). What a row's adapter adds stands behind the product and before the norms. Invariant: a
+// row's result depends on the row, its adapter and its position alone. Source: RoFormer (arXiv 2104.09864);
+// norms of heads: arXiv 2302.05442; temperature by position: Llama 4.
 #include <cstdint>
 #include <span>
 

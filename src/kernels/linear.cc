@@ -36,6 +36,8 @@ void PackedLinear::row(std::int64_t index, float* out) const {
 }
 
 const LinearArithmetic& PackedLinear::arithmetic() const { return storage_->arithmetic; }
+std::int32_t PackedLinear::adapter_slot() const { return storage_->adapter_slot; }
+void PackedLinear::set_adapter_slot(std::int32_t slot) { storage_->adapter_slot = slot; }
 void PackedLinear::precedes(const PackedLinear& next) { storage_->next = next.storage_.get(); }
 
 Result<PackedLinear> PackedLinear::pack(const KernelContext& context, LinearType type,
@@ -113,6 +115,7 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
   CHECK(to.stride == weight.n() || num_rows == 1);
+  CHECK(input.adapters == nullptr || !on_device(context));
   if (on_device(context))
     return device_ops::linear(*context.device, weight.storage(), input, num_rows, to, output);
   float* const y = floats(to);
@@ -138,17 +141,23 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
                  const Buffer& between, const Buffer& y, bool accumulate) {
   CHECK(first.n() == second.k() && (y.stride == second.n() || num_rows == 1));
   if (num_rows <= 0) return;
+  CHECK(input.adapters == nullptr || !on_device(context));
   if (on_device(context))
     return device_ops::linear_pair(*context.device, first.storage(), activation, second.storage(), input,
                                    num_rows, between, y, accumulate);
   if (first.storage().backend == Backend::cpu && second.storage().backend == Backend::cpu &&
       cpu::can_pair(first.storage(), second.storage())) {
     if (!accumulate) zero_rows(context, {num_rows, second.n()}, y);
-    cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows, floats(y));
-    return;
+    accumulate = true;
+    // The rows of the second product that its adapters read exist in memory alone.
+    if (!any_adapter(input.adapters, num_rows, {first.adapter_slot(), second.adapter_slot()}))
+      return cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows,
+                              floats(y));
   }
   linear(context, first, input, num_rows, between, {.activation = activation});
-  linear(context, second, LinearInput::rows(between), num_rows, y, {.accumulate = accumulate});
+  LinearInput made = LinearInput::rows(between);
+  made.adapters = input.adapters;
+  linear(context, second, made, num_rows, y, {.accumulate = accumulate});
 }
 
 void linear_max(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,

@@ -18,6 +18,7 @@
 #include "kernels/buffer.h"
 #include "kernels/embedded_ids.h"
 #include "kernels/logits.h"
+#include "kernels/low_rank.h"
 #include "tensor/linear_arithmetic.h"
 #include "tensor/tensor_view.h"
 
@@ -64,6 +65,10 @@ class PackedLinear {
   // long as this one is in use.
   void precedes(const PackedLinear& next);
 
+  // The place of this matrix in AdapterFactors; -1: no adapter adds to its products.
+  std::int32_t adapter_slot() const;
+  void set_adapter_slot(std::int32_t slot);
+
   // Whether row() gives the very values that were packed, so that a table of them need not be kept beside it.
   bool keeps_values() const;
   // One of the n() rows of stacked matrices in float32, without its bias, into out[k()].
@@ -99,6 +104,10 @@ struct LinearInput {
   const float *weight = nullptr, *bias = nullptr;  // norms' [K]; layer_norm: may be null
   float eps = 0;
 
+  // Each row's adapter adds to its products, of matrices that have an adapter_slot(): of two matrices behind
+  // each other to both. On the CPU alone.
+  RowAdapters adapters = nullptr;
+
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }
   static LinearInput rows(const Buffer& x) { return {.x = floats(x), .stride = x.stride}; }
 };
@@ -111,8 +120,7 @@ struct LinearOutput {
 };
 
 // input [num_rows, K] -> y [num_rows, N], its rows one directly behind the other. What the input points to
-// and y must not overlap. Users to come: low-rank adapters of a row are an addend of the output, in the tile
-// behind the base sum, ascending.
+// and y must not overlap. A row's adapter is an addend of the output behind the product (low_rank.h).
 void linear(const KernelContext& context, const PackedLinear& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output = {});
 

@@ -52,7 +52,8 @@ struct PackedLinear::Storage {
   std::shared_ptr<const void> mapped;
   std::int64_t packed_bytes = 0;
   std::vector<DevicePart> device;  // Backend::device: instead of all of these
-  const Storage* next = nullptr;   // the matrix that is most likely multiplied next, or null
+  std::int32_t adapter_slot = -1;
+  const Storage* next = nullptr;  // the matrix that is most likely multiplied next, or null
 };
 
 // Fills segments and runs out of form, n, k and parts, and says how many bytes they need.

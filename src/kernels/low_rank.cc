@@ -1,5 +1,6 @@
 #include "kernels/low_rank.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -66,6 +67,14 @@ float LowRank::left_value(const Piece& piece, std::int64_t output, std::int32_t 
   const std::size_t begin = piece.offset / static_cast<std::size_t>(element_bytes());
   return value(left_, begin + static_cast<std::size_t>((output / kStrip * piece.rank + rank) * kStrip +
                                                        output % kStrip));
+}
+
+bool any_adapter(RowAdapters adapters, std::int64_t num_rows, std::initializer_list<std::int32_t> slots) {
+  if (adapters == nullptr) return false;
+  return std::any_of(adapters, adapters + num_rows, [&](const AdapterFactors* own) {
+    return own != nullptr &&
+           std::ranges::any_of(slots, [&](std::int32_t slot) { return own->of(slot) != nullptr; });
+  });
 }
 
 }  // namespace pagoda

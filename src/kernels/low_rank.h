@@ -8,6 +8,7 @@
 // Threads: any may read.
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -82,5 +83,8 @@ struct AdapterFactors {
 
 // The adapter of each row of an input, null where it has none; null: no row has one.
 using RowAdapters = const AdapterFactors* const*;
+
+// Whether any of so many rows has factors for a matrix of one of these slots.
+bool any_adapter(RowAdapters adapters, std::int64_t num_rows, std::initializer_list<std::int32_t> slots);
 
 }  // namespace pagoda

@@ -97,12 +97,13 @@ const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const Li
 }
 
 // Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
-// must begin where a line does.
+// must begin where a line does, and nothing is added to what they wrote.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
                       const LinearSegment& segment) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
-  return out.output.read_late && num_rows * columns * 4 >= kBytes && columns % kStrip == 0 &&
-         segment.n_begin % kStrip == 0 && reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
+  return out.output.read_late && out.addends == nullptr && num_rows * columns * 4 >= kBytes &&
+         columns % kStrip == 0 && segment.n_begin % kStrip == 0 &&
+         reinterpret_cast<std::uintptr_t>(out.y) % 64 == 0;
 }
 
 // Rows: PreparedRows or InputRows.
@@ -158,8 +159,9 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output) {
   static thread_local Scratch scratch;
+  const RowAddends addends(context, weight, input, num_rows);
   const InputRows rows(context, weight, input, num_rows, scratch);
-  multiply(context, weight, rows, {.y = y, .output = output});
+  multiply(context, weight, rows, {.y = y, .addends = addends.or_null(), .output = output});
 }
 
 bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second) {
@@ -183,9 +185,10 @@ void linear_max(const KernelContext& context, const PackedLinear::Storage& weigh
                 std::span<LogitMax> largest) {
   static thread_local Scratch input_scratch, largest_scratch;
   const auto num_rows = static_cast<std::int64_t>(largest.size());
+  const RowAddends addends(context, weight, input, num_rows);
   const InputRows rows(context, weight, input, num_rows, input_scratch);
   LargestOfRows found(context, num_rows, largest_scratch);
-  multiply(context, weight, rows, {.largest = &found});
+  multiply(context, weight, rows, {.largest = &found, .addends = addends.or_null()});
   for (std::int64_t row = 0; row < num_rows; ++row)
     largest[static_cast<std::size_t>(row)] = found.largest(row);
 }

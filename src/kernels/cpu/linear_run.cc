@@ -87,6 +87,8 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
   float* const buffer =
       straight_to_y ? nullptr
                     : reinterpret_cast<float*>(products.take(static_cast<std::size_t>(rows * columns * 4)));
+  float* const y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column;
+  const std::int64_t y_stride = buffer != nullptr ? columns : weight.n;
   const ReadAhead* const later = tile.read_ahead;
   const LinearTileFunction run_tile = kernels.tiles[static_cast<std::size_t>(run.format)];
   CHECK(run_tile != nullptr);  // packed for this level
@@ -109,14 +111,21 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
       .later_piece_bytes = later != nullptr ? later->piece_bytes : 1,
       .later_begin = tile.later.begin,
       .later_end = tile.later.end,
-      .y = buffer != nullptr ? buffer : out.y + first_row * weight.n + column,
+      .y = y,
       .first_row = first_row,
-      .y_stride = buffer != nullptr ? columns : weight.n,
+      .y_stride = y_stride,
       .row_scales = weight.arithmetic.scales_rows() ? row_scales(panels, tile.x) : nullptr,
       .bias = weight.bias.empty() ? nullptr : weight.bias.data() + column,
       .accumulate = out.output.accumulate,
       .past_caches = tile.past_caches,
   });
+  if (out.addends != nullptr)
+    out.addends->add_to(run, {.first_row = first_row,
+                              .rows = rows,
+                              .column = column,
+                              .end = std::min(column + columns, run.n_begin + run.n),
+                              .y = y,
+                              .y_stride = y_stride});
   if (buffer == nullptr) return;
   pass_on(context, thread, weight,
           {.values = buffer,

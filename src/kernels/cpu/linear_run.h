@@ -5,6 +5,7 @@
 #include "kernels/cpu/largest_of_rows.h"
 #include "kernels/cpu/linear_rows.h"
 #include "kernels/cpu/linear_tile.h"
+#include "kernels/cpu/low_rank.h"
 #include "kernels/read_ahead.h"
 
 namespace pagoda::cpu {
@@ -14,6 +15,7 @@ struct Products {
   float* y = nullptr;
   const PreparedRows* next = nullptr;
   LargestOfRows* largest = nullptr;
+  const RowAddends* addends = nullptr;  // null: none
   LinearOutput output = {};
 };
 

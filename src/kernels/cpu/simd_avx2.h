@@ -73,6 +73,13 @@ PAGODA_INLINE F load_half(const void* p) {
   const auto* half = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
+PAGODA_INLINE F load_bf16(const void* p) {
+  const auto* bits = static_cast<const __m128i*>(p);
+  const auto half = [](__m128i part) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(part), 16));
+  };
+  return {half(_mm_loadu_si128(bits)), half(_mm_loadu_si128(bits + 1))};
+}
 
 // Lanes first <= i < last of x, the others from `other`.
 PAGODA_INLINE F keep_range(F x, int first, int last, F other) {

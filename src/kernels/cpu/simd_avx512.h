@@ -63,6 +63,10 @@ PAGODA_INLINE F min(F a, F b) { return _mm512_min_ps(a, b); }
 PAGODA_INLINE F load_half(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
+PAGODA_INLINE F load_bf16(const void* p) {
+  const __m256i bits = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
 
 // Lanes first <= i < last of x, the others from `other`.
 PAGODA_INLINE F keep_range(F x, int first, int last, F other) {

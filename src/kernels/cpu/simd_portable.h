@@ -90,6 +90,11 @@ PAGODA_INLINE F load_half(const void* p) {
   std::memcpy(bits, p, sizeof bits);
   return map([&](int i) { return half_to_float(bits[i]); });
 }
+PAGODA_INLINE F load_bf16(const void* p) {
+  std::uint16_t bits[16];
+  std::memcpy(bits, p, sizeof bits);
+  return map([&](int i) { return bfloat16_to_float(bits[i]); });
+}
 
 // Lanes first <= i < last of x, the others from `other`.
 PAGODA_INLINE F keep_range(const F& x, int first, int last, const F& other) {

@@ -56,6 +56,36 @@ void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, s
   }
 }
 
+// Sums that the rows' adapters add to all outputs of the matrix; empty: none.
+std::vector<float> adapter_sums(const PackedLinear::Storage& weight, const LinearInput& input,
+                                std::int64_t num_rows) {
+  std::vector<float> sums;
+  if (!any_adapter(input.adapters, num_rows, {weight.adapter_slot})) return sums;
+  sums.resize(static_cast<std::size_t>(num_rows * weight.num_rows()));
+  std::vector<float> x(static_cast<std::size_t>(weight.k));
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    const AdapterFactors* const own = input.adapters[row];
+    const LowRank* const factors = own != nullptr ? own->of(weight.adapter_slot) : nullptr;
+    if (factors == nullptr) continue;
+    input_row(input, row, weight.k, x.data());
+    std::vector<double> u(static_cast<std::size_t>(factors->rank()));
+    for (std::int32_t r = 0; r < factors->rank(); ++r)
+      for (std::int64_t i = 0; i < weight.k; ++i)
+        u[static_cast<std::size_t>(r)] +=
+            static_cast<double>(factors->right_value(r, i)) * x[static_cast<std::size_t>(i)];
+    for (const LowRank::Piece& piece : factors->pieces()) {
+      for (std::int64_t j = 0; j < piece.outputs; ++j) {
+        double sum = 0;
+        for (std::int32_t r = 0; r < piece.rank; ++r)
+          sum += u[static_cast<std::size_t>(piece.first_rank + r)] * factors->left_value(piece, j, r);
+        sums[static_cast<std::size_t>(row * weight.num_rows() + piece.first_output + j)] =
+            static_cast<float>(piece.scale * sum);
+      }
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 void input_row(const LinearInput& input, std::int64_t row, std::int64_t k, float* out) {
@@ -119,12 +149,17 @@ void linear(const KernelContext& context, const PackedLinear::Storage& weight, c
     if (!weight.bias.empty()) sum += weight.bias[static_cast<std::size_t>(j)];
     return static_cast<float>(sum);
   };
+  const std::vector<float> added = adapter_sums(weight, input, num_rows);
+  const auto sum = [&](std::int64_t row, std::int64_t j) {
+    const float own = product(row, j);
+    return added.empty() ? own : own + added[static_cast<std::size_t>(row * weight.num_rows() + j)];
+  };
   for_ranges(context, n, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < num_rows; ++row) {
       for (std::int64_t j = first; j < last; ++j) {
-        float value = product(row, j);
+        float value = sum(row, j);
         if (output.activation) value = activation(*output.activation, value);
-        if (weight.form == LinearForm::gated) value *= gate_factor(*output.activation, product(row, n + j));
+        if (weight.form == LinearForm::gated) value *= gate_factor(*output.activation, sum(row, n + j));
         float& target = y[row * n + j];
         target = output.accumulate ? target + value : value;
       }
