@@ -139,6 +139,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
   if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
+  if (options.adapters != nullptr)
+    return unimplemented("adapters that requests choose are not supported on devices");
   const auto model = model_of(*source, options);
   if (!model) return model.error();
   PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));

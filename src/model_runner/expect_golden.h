@@ -25,10 +25,11 @@ inline void expect_top(const std::vector<TokenLogprob>& got, const boost::json::
 }
 
 // One golden line: the prompt with its log-probabilities, then the golden's own continuation, token by token.
-inline void expect_golden(Driver driver, const boost::json::object& line,
-                          double tolerance = kGoldenTolerance) {
+inline void expect_golden(Driver driver, const boost::json::object& line, double tolerance = kGoldenTolerance,
+                          AdapterId adapter = kNoAdapter) {
   SCOPED_TRACE(line.contains("name") ? std::string(line.at("name").as_string()) : "unnamed");
   TestSequence sequence = greedy(ids_of(line.at("prompt_ids")));
+  sequence.adapter = adapter;
   sequence.prompt_logprobs = 10;
   sequence.params.logprobs = 10;
   ASSERT_TRUE(driver.step({&sequence}, 1 << 20).ok());

@@ -41,6 +41,8 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
   if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
+  if (options.adapters != nullptr && options.parallel.size() > 1)
+    return unimplemented("adapters that requests choose are not supported on several ranks");
   PAGODA_ASSIGN_OR_RETURN(auto model, model_of(*source, options));
   PAGODA_RETURN_IF_ERROR(check_encoder(model->decoder, options));
   PAGODA_ASSIGN_OR_RETURN(auto layout, plan_kv_layout(*source, *model, options.dtype, options.kv_cache_dtype,
@@ -58,6 +60,7 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   PAGODA_ASSIGN_OR_RETURN(auto decoder, runner->load_decoder(*source));
   runner->identity_ = source->identity();
   runner->decoder_ = std::move(decoder);
+  if (options.adapters != nullptr) options.adapters->set_targets(runner->decoder_->weights().adapter_targets);
   const std::vector<LayerState> layers = layer_states(runner->config());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     KvLayout& of_layer = runner->layer_layouts_.emplace_back(layout);
@@ -136,7 +139,8 @@ StepIds LocalModelRunner::ids() const {
   return {.num_blocks = kv_.num_blocks(),
           .num_table_ids = kv_.num_table_ids(),
           .num_swap_blocks = kv_.num_swap_blocks(),
-          .num_mapped_pages = kv_.mapper() != nullptr ? kv_.num_blocks() : 0};
+          .num_mapped_pages = kv_.mapper() != nullptr ? kv_.num_blocks() : 0,
+          .adapters = options_.adapters.get()};
 }
 
 Status LocalModelRunner::create_kv_pages(std::int64_t first, std::int64_t count) {
@@ -185,6 +189,7 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                               : step_.check(batch, ids());
   if (result.status.ok()) result.status = tiers_.check(batch.tier_moves, kv_plan_, kv_.num_blocks());
   if (result.status.ok()) run(batch, result);
+  held_adapters_.clear();
   tiers_.take_news(result.tier_news);
   return result;
 }
@@ -211,6 +216,7 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
 
   step_.lay_out(batch, result);
   show_step();
+  hold_adapters();
   result.status = decoder_->forward({.token_ids = step_.token_ids(),
                                      .positions = step_.positions(),
                                      .sequences = views_.sequences(),
@@ -220,7 +226,8 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
                                      .layers = views_.layers(),
                                      .rotations = step_.rotations(),
                                      .states = views_.states(),
-                                     .token_types = step_.token_types()});
+                                     .token_types = step_.token_types(),
+                                     .adapters = row_adapters_});
   if (!result.status.ok()) return;
   if (pooler_)
     result.status = pooler_->run(
@@ -252,6 +259,23 @@ void LocalModelRunner::show_step() {
     kv_.note_used(BlockId{page});
     return kv_.page(BlockId{page});
   });
+}
+
+// The requests hold their adapters until they end; the step does not rely on it.
+void LocalModelRunner::hold_adapters() {
+  held_adapters_.clear();
+  row_adapters_.clear();
+  std::int32_t last = static_cast<std::int32_t>(kNoAdapter);
+  const AdapterFactors* factors = nullptr;
+  for (const std::int32_t id : step_.adapters()) {
+    if (id != last) {
+      last = id;
+      factors = nullptr;
+      if (AdapterId{id} != kNoAdapter)
+        factors = held_adapters_.emplace_back(options_.adapters->find(AdapterId{id})).get();
+    }
+    row_adapters_.push_back(factors);
+  }
 }
 
 // If every row takes its most likely token, logits need not be written down.

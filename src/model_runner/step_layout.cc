@@ -55,7 +55,7 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
 // Gives the words in front of the tables, which are last.
 std::size_t StepLayout::place_sections(std::int64_t rows, std::int64_t sequences) {
   std::array<std::int64_t, kNumSections> sizes = {};
-  for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kOutputRowIds})
+  for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kAdapters, kOutputRowIds})
     sizes[by_row] = rows;
   for (const Section by_sequence : {kFirstRows, kRowCounts, kDraftCounts}) sizes[by_sequence] = sequences;
   sizes[kTableEnds] = sequences * num_lanes_;
@@ -79,7 +79,7 @@ Status StepLayout::check(const ScheduledBatch& batch, const StepIds& ids) const 
   std::int64_t num_tokens = 0;
   for (const ScheduledSequence& sequence : batch.sequences) {
     num_tokens += std::ssize(sequence.tokens);
-    PAGODA_RETURN_IF_ERROR(check_sequence(sequence));
+    PAGODA_RETURN_IF_ERROR(check_sequence(sequence, ids));
     PAGODA_RETURN_IF_ERROR(check_tables(sequence, ids));
   }
   if (std::ssize(batch.sequences) > rules_.max_seqs)
@@ -90,12 +90,15 @@ Status StepLayout::check(const ScheduledBatch& batch, const StepIds& ids) const 
   return check_state_copies(batch, ids);
 }
 
-Status StepLayout::check_sequence(const ScheduledSequence& sequence) const {
+Status StepLayout::check_sequence(const ScheduledSequence& sequence, const StepIds& ids) const {
   const std::int64_t end = sequence.num_computed_tokens + std::ssize(sequence.tokens);
   if (sequence.tokens.empty() || sequence.num_computed_tokens < 0)
     return internal_error("a sequence without work");
   if (sequence.rotation < 0 || sequence.rotation > rules_.max_positions)
     return internal_error("a rotation of no length that the model has");
+  if (sequence.adapter != kNoAdapter &&
+      (ids.adapters == nullptr || ids.adapters->find(sequence.adapter) == nullptr))
+    return internal_error("an adapter that this runner does not have");
   if (end > rules_.max_context) return internal_error(concat("position ", end - 1, " is beyond the model's"));
   const bool unknown = rules_.fills_in && sequence.drawn_at >= 0;
   if (unknown && (sequence.tokens.size() != 1 || sequence.num_draft_tokens != 0 || sequence.whole_prompt))
@@ -208,6 +211,8 @@ void StepLayout::lay_out(const ScheduledBatch& batch, StepResult& result) {
   typed_ = false;
   rotated_ =
       std::ranges::any_of(batch.sequences, [](const auto& sequence) { return sequence.rotation != 0; });
+  adapted_ = std::ranges::any_of(batch.sequences,
+                                 [](const auto& sequence) { return sequence.adapter != kNoAdapter; });
   output_ids_.clear();
   outputs_.clear();
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
@@ -229,7 +234,7 @@ void StepLayout::lay_out(const ScheduledBatch& batch, StepResult& result) {
 }
 
 bool StepLayout::is_decode() const {
-  return !rules_.pools && !keeps_nothing() && !rotated_ && num_rows_ == num_sequences_ &&
+  return !rules_.pools && !keeps_nothing() && !rotated_ && !adapted_ && num_rows_ == num_sequences_ &&
          std::cmp_equal(outputs_.size(), num_rows_) &&
          std::ranges::all_of(outputs_, [](const OutputRow& row) { return row.prompt_row < 0; });
 }
@@ -259,6 +264,7 @@ void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index)
     section(kPositions)[num_rows_ + row] = sequence.num_computed_tokens + row;
   if (rotated_) put(kRotations, sequence.rotation);
   if (rules_.pools) put(kTokenTypes, 0);
+  if (adapted_) put(kAdapters, static_cast<std::int32_t>(sequence.adapter));
   section(kFirstRows)[index] = num_rows_;
   section(kRowCounts)[index] = count;
   section(kDraftCounts)[index] = sequence.num_draft_tokens;
@@ -359,6 +365,10 @@ std::span<const std::int32_t> StepLayout::rotations() const {
 
 std::span<const std::int32_t> StepLayout::token_types() const {
   return typed_ ? rows_of(kTokenTypes) : std::span<const std::int32_t>();
+}
+
+std::span<const std::int32_t> StepLayout::adapters() const {
+  return adapted_ ? rows_of(kAdapters) : std::span<const std::int32_t>();
 }
 
 std::int32_t StepLayout::context_len(std::int32_t sequence) const {

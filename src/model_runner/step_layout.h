@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/output_rows.h"
+#include "models/adapter_set.h"
 #include "request/step_result.h"
 #include "scheduler/scheduled_batch.h"
 #include "tensor/memory.h"
@@ -41,7 +42,8 @@ struct StepIds {
   std::int64_t num_blocks = 0;  // copies, swaps and states name these
   std::int64_t num_table_ids = 0;
   std::int64_t num_swap_blocks = 0;
-  std::int64_t num_mapped_pages = 0;  // that mappings may show; 0: nothing is mapped
+  std::int64_t num_mapped_pages = 0;     // that mappings may show; 0: nothing is mapped
+  const AdapterSet* adapters = nullptr;  // whose adapters sequences may name; null: none
 };
 
 class StepLayout {
@@ -62,7 +64,8 @@ class StepLayout {
   // has for a step of so many.
   static std::int32_t room_for(std::int32_t count);
 
-  // Whether each sequence has one row, which is drawn from and has no rotation of its own: a decode step.
+  // Whether each sequence has one row, which is drawn from and has no rotation or adapter of its own: a
+  // decode step.
   bool is_decode() const;
   // Adds rows of token 0 at position 0, of no sequence, to a decode step, until there are so many.
   void pad_rows(std::int32_t count);
@@ -77,6 +80,7 @@ class StepLayout {
   std::span<const std::int32_t> positions() const { return rows_of(kPositions); }
   std::span<const std::int32_t> rotations() const;    // empty: 0 for all
   std::span<const std::int32_t> token_types() const;  // empty: 0 for all
+  std::span<const std::int32_t> adapters() const;     // AdapterIds; empty: kNoAdapter for all
   std::span<const std::int32_t> first_rows() const { return sequences_of(kFirstRows); }
   std::span<const std::int32_t> row_counts() const { return sequences_of(kRowCounts); }
   std::span<const std::int32_t> draft_counts() const { return sequences_of(kDraftCounts); }
@@ -112,6 +116,7 @@ class StepLayout {
     kPositions,
     kRotations,
     kTokenTypes,
+    kAdapters,
     kFirstRows,
     kRowCounts,
     kDraftCounts,
@@ -132,7 +137,7 @@ class StepLayout {
   }
   bool keeps_nothing() const { return groups_.empty(); }
 
-  Status check_sequence(const ScheduledSequence& sequence) const;
+  Status check_sequence(const ScheduledSequence& sequence, const StepIds& ids) const;
   Status check_tables(const ScheduledSequence& sequence, const StepIds& ids) const;
   Status check_copies(const ScheduledBatch& batch, const StepIds& ids) const;
   Status check_state_copies(const ScheduledBatch& batch, const StepIds& ids) const;
@@ -154,7 +159,7 @@ class StepLayout {
   // The batch's.
   std::int32_t num_rows_ = 0, num_sequences_ = 0, num_state_copies_ = 0, table_width_ = 0;
   std::size_t table_words_ = 0;
-  bool rotated_ = false, typed_ = false;
+  bool rotated_ = false, typed_ = false, adapted_ = false;
   std::vector<std::int32_t> output_ids_;  // as they are found; kept for their capacity
   std::vector<OutputRow> outputs_;
   std::vector<DrawnToken> drawn_tokens_;

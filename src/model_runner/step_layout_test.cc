@@ -91,6 +91,7 @@ TEST(StepLayout, HoldsRowsSequencesAndTables) {
   EXPECT_EQ(list(layout.positions()), (Ids{12, 13, 0, 1, 2}));
   EXPECT_TRUE(layout.rotations().empty());
   EXPECT_TRUE(layout.token_types().empty());
+  EXPECT_TRUE(layout.adapters().empty());
   EXPECT_EQ(list(layout.first_rows()), (Ids{0, 2}));
   EXPECT_EQ(list(layout.row_counts()), (Ids{2, 3}));
   EXPECT_EQ(list(layout.draft_counts()), (Ids{1, 0}));
@@ -135,6 +136,11 @@ TEST(StepLayout, HoldsRowsSequencesAndTables) {
   EXPECT_EQ(before[2], layout.tables().data());
   EXPECT_EQ(list(layout.rotations()), (Ids{7, 7, 7, 7, 7}));
   EXPECT_EQ(layout.num_state_copies(), 0);
+  data.batch.sequences[1].adapter = AdapterId{4};
+  StepResult unchecked;
+  unchecked.sequences.resize(2);
+  layout.lay_out(data.batch, unchecked);
+  EXPECT_EQ(list(layout.adapters()), (Ids{0, 0, 4, 4, 4}));
   // A step of fewer rows has a smaller image.
   const std::size_t size = layout.image().size();
   data.batch.sequences.pop_back();
@@ -219,6 +225,7 @@ TEST(StepLayout, RefusesWhatWouldReachOutside) {
   EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].num_computed_tokens = 31; }));
   EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].num_computed_tokens = 20; }));  // tables end
   EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].rotation = 65; }));
+  EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].adapter = AdapterId{1}; }));  // there is none
   EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].more_tables = {}; }));
   EXPECT_TRUE(refused([](ScheduledBatch& b) { b.sequences[0].first_row = 1; }));
   EXPECT_TRUE(refused([](ScheduledBatch& b) {

@@ -26,6 +26,7 @@ struct TestSequence {
   KvTable state_table;
   SamplingParams params;
   std::uint64_t seed = 0;
+  AdapterId adapter = kNoAdapter;
   std::int32_t prompt_logprobs = -1;
   std::vector<MaskWord> mask;      // allowed tokens of every drawn row; empty: all
   std::vector<Candidate> sampled;  // one per step that caught up
@@ -110,6 +111,7 @@ class Driver {
       scheduled.all_tokens = sequence->tokens;
       scheduled.num_prompt_tokens = sequence->num_prompt;
       scheduled.block_table = states_alone() ? sequence->state : sequence->blocks;
+      scheduled.adapter = sequence->adapter;
       scheduled.rotation = runner_.rotation_rule().rotation_of(sequence->num_prompt);
       if (has_states(groups_) && !states_alone())
         scheduled.more_tables = std::span(&sequence->state_table, 1);

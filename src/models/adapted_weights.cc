@@ -25,22 +25,8 @@ namespace {
 constexpr std::string_view kHead = "lm_head.weight", kGgufHead = "output.weight";
 constexpr std::string_view kGgufEmbedding = "token_embd.weight";
 
-std::vector<float> values_of(const AdapterMatrix& matrix) {
-  const TensorView& stored = matrix.stored;
-  std::vector<float> values(static_cast<std::size_t>(stored.elements()));
-  dequantize(stored.dtype, stored.data, stored.elements(), values.data());
-  if (!matrix.transposed) return values;
-  std::vector<float> turned(values.size());
-  const auto rows = static_cast<std::size_t>(stored.rows()),
-             columns = static_cast<std::size_t>(stored.columns());
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t column = 0; column < columns; ++column)
-      turned[column * rows + row] = values[row * columns + column];
-  return turned;
-}
-
 std::vector<float> values_of(const TensorView& tensor) {
-  return values_of(AdapterMatrix{{tensor.dtype, {1, tensor.elements()}, tensor.data}});
+  return adapter_values(AdapterMatrix{{tensor.dtype, {1, tensor.elements()}, tensor.data}});
 }
 
 void store_row(DType dtype, const std::vector<float>& row, std::byte* out) {
@@ -76,8 +62,8 @@ struct Factors {
 Factors factors_of(const TensorChange& change) {
   Factors out;
   if (change.left) {
-    out.left = values_of(*change.left);
-    out.right = values_of(*change.right);
+    out.left = adapter_values(*change.left);
+    out.right = adapter_values(*change.right);
     out.rank = change.left->columns();
   }
   if (change.sum) out.sum = values_of(*change.sum);
@@ -237,18 +223,8 @@ Status AdaptedSource::set_vocabulary(std::int64_t rows) {
 
 Status AdaptedSource::change_tensors() {
   const bool gguf = format() == ModelFormat::gguf;
-  if (adapter_.format() != format())
-    return unimplemented(
-        concat("it is ", gguf ? "PEFT's, and the model is a GGUF file: convert the adapter "
-                                "(llama.cpp's convert_lora_to_gguf.py), or serve the model's folder"
-                              : "a GGUF file, and the model is a folder: serve the model as a GGUF "
-                                "file, or give the adapter's PEFT folder"));
-  if (gguf) {
-    const std::string* const own = model_->gguf()->string("general.architecture");
-    if (own != nullptr && *own != adapter_.architecture())
-      return invalid_argument(concat("it is of a model of architecture '", printable(adapter_.architecture()),
-                                     "', and this one is '", printable(*own), "'"));
-  }
+  PAGODA_RETURN_IF_ERROR(
+      check_adapts(adapter_, format(), gguf ? model_->gguf()->string("general.architecture") : nullptr));
   for (const std::string& name : model_->tensor_names()) {
     const auto [at, is_new] = by_plain_name_.emplace(plain_tensor_name(name), name);
     if (!is_new) at->second.clear();
@@ -338,6 +314,34 @@ void AdaptedSource::give_back(const TensorView& tensor) const {
 }
 
 }  // namespace
+
+Status check_adapts(const Adapter& adapter, ModelFormat format, const std::string* architecture) {
+  if (adapter.format() != format)
+    return unimplemented(
+        concat("it is ", format == ModelFormat::gguf
+                             ? "PEFT's, and the model is a GGUF file: convert the adapter "
+                               "(llama.cpp's convert_lora_to_gguf.py), or serve the model's folder"
+                             : "a GGUF file, and the model is a folder: serve the model as a GGUF "
+                               "file, or give the adapter's PEFT folder"));
+  if (architecture != nullptr && *architecture != adapter.architecture())
+    return invalid_argument(concat("it is of a model of architecture '", printable(adapter.architecture()),
+                                   "', and this one is '", printable(*architecture), "'"));
+  return ok_status();
+}
+
+std::vector<float> adapter_values(const AdapterMatrix& matrix) {
+  const TensorView& stored = matrix.stored;
+  std::vector<float> values(static_cast<std::size_t>(stored.elements()));
+  dequantize(stored.dtype, stored.data, stored.elements(), values.data());
+  if (!matrix.transposed) return values;
+  std::vector<float> turned(values.size());
+  const auto rows = static_cast<std::size_t>(stored.rows()),
+             columns = static_cast<std::size_t>(stored.columns());
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < columns; ++column)
+      turned[column * rows + row] = values[row * columns + column];
+  return turned;
+}
 
 Result<std::unique_ptr<ModelSource>> with_adapter(std::unique_ptr<ModelSource> model, Adapter adapter) {
   const std::string path = adapter.path();

@@ -42,7 +42,7 @@ class AdapterSet {
   // model, or of a higher rank than the limit. resource_exhausted: as many are loaded as may be. An adapter
   // that cannot be added leaves the set as it was.
   enum class IfLoaded { refuse, replace };
-  Result<Handle> add(std::string name, Adapter adapter, IfLoaded if_loaded = IfLoaded::refuse);
+  Result<Handle> add(std::string name, const Adapter& adapter, IfLoaded if_loaded = IfLoaded::refuse);
   // False: none has this name. Requests that hold it go on.
   bool remove(std::string_view name);
 
@@ -54,11 +54,11 @@ class AdapterSet {
  private:
   struct Loaded;
   Status check_room(std::string_view name, IfLoaded if_loaded) const;  // with the mutex held
+  Result<AdapterFactors> factors_for(const AdapterTargets& targets, const Adapter& adapter) const;
 
   const AdapterLimits limits_;
-  mutable std::mutex mutex_;  // guards the rest
-  bool ready_ = false;        // targets_ are known, and stay
-  AdapterTargets targets_;
+  mutable std::mutex mutex_;                       // guards the rest
+  std::shared_ptr<const AdapterTargets> targets_;  // null: not known yet
   std::vector<std::shared_ptr<const Loaded>> loaded_;
   std::map<AdapterId, std::weak_ptr<const Loaded>> by_id_;
 };

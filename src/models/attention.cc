@@ -113,8 +113,8 @@ class Attention final : public Mixer {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
     if (!inner_norm_.empty())
       rms_norm(*workspace.context, mixed, rows.count, mixed_width(), inner_norm_.data(), norm_eps_, mixed);
-    return workspace.ranks->last_product(*workspace.context, output_, columns_, mixed, rows.count, accumulate,
-                                         y);
+    return workspace.ranks->last_product(*workspace.context, output_, columns_, mixed,
+                                         workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
  private:
@@ -226,7 +226,7 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
     // Some files have those of layers that do not read them.
     if (!config.has_own_kv())
       for (const std::string& name : {names.key, names.value, names.key_norm})
-        loader.reader().ignore(prefix + name + ".weight");
+        loader.ignore(prefix + name + ".weight");
     // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
     if (config.has_own_kv()) {
       const std::int64_t value = query_rows + (config.key_is_value ? 0 : config.kv_size());
@@ -243,7 +243,8 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
     loader.reorder_rows(qkv, 0, shard.query.count, config.head_size, rotary_size_, 0);
     loader.reorder_rows(qkv, 1, shard.kv.count, config.head_size, rotary_size_, query.count);
   }
-  qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query));
+  qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query), LinearForm::stacked,
+                     RowsAdapt::yes);
   for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
   output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
                                place.shard, config.output_factor);

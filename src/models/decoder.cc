@@ -232,10 +232,17 @@ LinearInput DecoderModel::normalized(const NormConfig& config, const PlacedNorm&
   return input;
 }
 
+void DecoderModel::take_adapters(std::span<const AdapterFactors* const> of_rows) {
+  adapters_.assign(of_rows.begin(), of_rows.end());
+  workspace_.adapters = adapters_.empty() ? nullptr : adapters_.data();
+}
+
 LinearInput DecoderModel::input_of(const LayerConfig& layer, const NormPlaces& places,
-                                   const NormsAround& norms, const Buffer& x) const {
-  if (places.input) return normalized(layer.norm, norms.input, x);
-  return LinearInput::rows(x);
+                                   const NormsAround& norms, Rows rows) const {
+  const Buffer x = residual_.at(rows.first);
+  LinearInput input = places.input ? normalized(layer.norm, norms.input, x) : LinearInput::rows(x);
+  input.adapters = workspace_.adapters_from(rows.first);
+  return input;
 }
 
 void DecoderModel::normalize(const NormConfig& config, const PlacedNorm& norm, const Buffer& x,
@@ -253,6 +260,11 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   gather_rows(context_, rows, config_.hidden_size, residual_);
   gather_rows(context_, rows, mixed_width, workspace_.mixed.with_stride(mixed_width));
   if (weights_.streams) weights_.streams->gather(context_, rows);
+  if (workspace_.adapters != nullptr) {
+    std::vector<const AdapterFactors*> of_rows;
+    for (const std::int32_t row : rows) of_rows.push_back(adapters_[static_cast<std::size_t>(row)]);
+    take_adapters(of_rows);
+  }
   if (!weights_.layer_inputs) return;
   gather_rows(context_, rows, config_.hidden_size, embedded_);
   std::vector<std::int32_t> ids;
@@ -328,6 +340,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
   const Chunks all = chunks(tokens);
   Chunks left = all;
   prepare(batch);
+  take_adapters(batch.adapters);
   PAGODA_RETURN_IF_ERROR(embed(batch));
   for (std::size_t index = 0; index < weights_.layers.size(); ++index) {
     const LayerConfig& config = config_.layers[index];
@@ -336,9 +349,8 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
       const Rows rows = all[i];
       if (weights_.streams)
         weights_.streams->predict(context_, index, rows.first, rows.count, residual_.at(rows.first));
-      layer.mixer->project_in(
-          workspace_, batch, rows,
-          input_of(config, config.mixer_norms, layer.mixer_norms, residual_.at(rows.first)));
+      layer.mixer->project_in(workspace_, batch, rows,
+                              input_of(config, config.mixer_norms, layer.mixer_norms, rows));
     }
     context_.read_ahead = nullptr;
     const bool last = index + 1 == weights_.layers.size();
@@ -353,13 +365,14 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
     for (std::int64_t i = 0; i < left.count(); ++i) {
       const Rows rows = left[i];
       const Buffer x = residual_.at(rows.first);
-      LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, x);
+      LinearInput input = input_of(config, config.feed_forward_norms, layer.feed_forward_norms, rows);
       if (config.parallel) {
         if (config.feed_forward_norms.input)
           normalize(config.norm, layer.feed_forward_norms.input, x, rows.count, before_);
         else
           copy_rows(context_, hidden_rows(rows.count), x, before_);
         input = LinearInput::rows(before_);
+        input.adapters = workspace_.adapters_from(rows.first);
       }
       if (layer.learned_residual)
         layer.learned_residual->make(context_, x, layer.mixer_norms.input.weight, rows.count, around_);
@@ -389,12 +402,15 @@ Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count,
 // The head's input: rows of the last layer's output, normalised, projected.
 LinearInput DecoderModel::head_input(std::int64_t first, std::int64_t count) {
   const Buffer x = residual_.at(first);
-  const LinearInput input =
+  LinearInput input =
       config_.final_norm ? normalized(*config_.final_norm, weights_.final_norm, x) : LinearInput::rows(x);
-  if (!weights_.project_out) return input;
-  const Buffer projected = normed_.with_stride(config_.embedding_size);
-  linear(context_, *weights_.project_out, input, count, projected);
-  return LinearInput::rows(projected);
+  if (weights_.project_out) {
+    const Buffer projected = normed_.with_stride(config_.embedding_size);
+    linear(context_, *weights_.project_out, input, count, projected);
+    input = LinearInput::rows(projected);
+  }
+  input.adapters = workspace_.adapters_from(first);
+  return input;
 }
 
 void DecoderModel::hidden(std::int64_t first, std::int64_t count, const Buffer& out) const {

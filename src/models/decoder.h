@@ -111,7 +111,8 @@ class DecoderModel {
   Status gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out);
   LinearInput normalized(const NormConfig& config, const PlacedNorm& norm, const Buffer& x) const;
   LinearInput input_of(const LayerConfig& layer, const NormPlaces& places, const NormsAround& norms,
-                       const Buffer& x) const;
+                       Rows rows) const;
+  void take_adapters(std::span<const AdapterFactors* const> of_rows);
   void normalize(const NormConfig& config, const PlacedNorm& norm, const Buffer& x, std::int64_t count,
                  const Buffer& out) const;
   RowShape hidden_rows(std::int64_t count) const { return {count, config_.hidden_size}; }
@@ -137,8 +138,9 @@ class DecoderModel {
   Buffer embedded_, input_workspace_;  // [tokens, hidden]
   Buffer around_;                      // only where ways lead around mixers
   // Only where the model is split:
-  Buffer own_logits_;  // [chunk, own vocabulary]
-  Buffer gathered_;    // [rank, chunk, its vocabulary]; rank 0
+  Buffer own_logits_;                            // [chunk, own vocabulary]
+  Buffer gathered_;                              // [rank, chunk, its vocabulary]; rank 0
+  std::vector<const AdapterFactors*> adapters_;  // those of workspace_
   std::vector<std::int32_t> types_;
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
   ReadAhead read_ahead_;               // memory that the next layer's mixer reads

@@ -85,6 +85,13 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
     const Range own = shard.own_vocab();
     if (!bias.empty()) head.bias.assign(bias.begin() + own.first, bias.begin() + own.end());
   };
+  const auto add_to_adapt = [&](const std::string& name) {
+    head.adapted.emplace_back(0, AdapterTargetPart{.tensor = loader.name_for_adapters(name + ".weight"),
+                                                   .tensor_rows = config.vocab_size,
+                                                   .columns = config.embedding_size,
+                                                   .first_row = shard.own_vocab().first,
+                                                   .rows = shard.own_vocab().count});
+  };
   if (!config.head) {
     for (const std::string& name : {names.head, names.other_head})
       for (const char* part : {".weight", ".bias"}) reader.ignore(name + part);
@@ -93,7 +100,8 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
     const std::string embedding = names.token_embedding + ".weight";
     loader.add_rows(head, token_embedding, embedding, shard.own_vocab());
     add_bias(names.head);
-    weights.head = loader.pack(std::move(head), embedding);
+    add_to_adapt(names.head);
+    weights.head = loader.pack(std::move(head), embedding, LinearForm::stacked, RowsAdapt::yes);
     for (const std::string& name : {names.head, names.other_head})  // stored a second time
       reader.ignore(name + ".weight");
   } else {  // never transposed: the one matrix that Conv1D families store as all others
@@ -103,7 +111,8 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
     const TensorView rows = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
     loader.add_rows(head, rows, name, shard.own_vocab());
     add_bias(name);
-    weights.head = loader.pack(std::move(head), name);
+    add_to_adapt(name);
+    weights.head = loader.pack(std::move(head), name, LinearForm::stacked, RowsAdapt::yes);
   }
 }
 
@@ -190,6 +199,7 @@ Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStor
   weights.owners = store.owners();
   weights.pieces = store.take_pieces();
   weights.mapped = store.is_mapped();
+  weights.adapter_targets = loader.adapter_targets();
   weights.ignored_tensors = reader.unused();
   PAGODA_RETURN_IF_ERROR(check_unused_scales(source, weights.ignored_tensors));
   return weights;

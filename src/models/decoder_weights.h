@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "kernels/linear.h"
 #include "loader/model_source.h"
+#include "models/adapter_targets.h"
 #include "models/decoder_config.h"
 #include "models/layer_inputs.h"
 #include "models/layer_part.h"
@@ -56,7 +57,8 @@ struct DecoderWeights {
   bool mapped = false;                              // all of it from a packed file
   std::int64_t packed_bytes = 0;                    // taken by packed matrices
   std::int64_t embedding_bytes() const { return token_embedding.data ? token_embedding.bytes() : 0; }
-  std::vector<WeightPiece> pieces;           // all of it that was packed into memory, for a packed file
+  std::vector<WeightPiece> pieces;  // all of it that was packed into memory, for a packed file
+  AdapterTargets adapter_targets;
   std::vector<std::string> ignored_tensors;  // tensors of the file without meaning to this architecture
 };
 

@@ -65,7 +65,7 @@ class DenseFeedForward final : public FeedForward {
                                                           config.intermediate_size, place.norm));
     in_ = place.loader.pack(read_first(config, names, shard.own, place),
                             place.prefix + (names.gate_up.empty() ? names.up : names.gate_up),
-                            config.gated ? LinearForm::gated : LinearForm::stacked);
+                            config.gated ? LinearForm::gated : LinearForm::stacked, RowsAdapt::yes);
     out_ = place.loader.last_linear(place.prefix + names.down, place.hidden_size, config.intermediate_size,
                                     shard.own, place.shard, config.down_factor);
   }
@@ -85,7 +85,8 @@ class DenseFeedForward final : public FeedForward {
            {.activation = curve_ ? std::nullopt : std::optional(activation_)});
     if (curve_) xielu(*workspace.context, {count, width_}, *curve_, inner);
     if (!norm_.empty()) rms_norm(*workspace.context, inner, count, width_, norm_.data(), norm_eps_, inner);
-    return workspace.ranks->last_product(*workspace.context, out_, columns_, inner, count, accumulate, y);
+    return workspace.ranks->last_product(*workspace.context, out_, columns_, inner, input.adapters, count,
+                                         accumulate, y);
   }
 
  private:

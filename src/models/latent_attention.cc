@@ -108,7 +108,7 @@ void LatentAttention::load_queries(const LatentAttentionConfig& config, const La
     Matrices up;
     loader.add(up, place.prefix + names.query_b, all, config.query_rank, own);
     reorder_queries(up);
-    up_ = loader.pack(std::move(up), place.prefix + names.query_b);
+    up_ = loader.pack(std::move(up), place.prefix + names.query_b, LinearForm::stacked, RowsAdapt::yes);
     loader.add(down, place.prefix + names.query_a, config.query_rank, place.hidden_size,
                std::array{Range{0, config.query_rank}});
   } else {
@@ -119,7 +119,7 @@ void LatentAttention::load_queries(const LatentAttentionConfig& config, const La
   if (interleaved)
     loader.reorder_rows(down, 1, 1, config.row_size(), config.rope_size,
                         config.query_rank > 0 ? config.query_rank : own[0].count, config.latent_size);
-  down_ = loader.pack(std::move(down), place.prefix + names.kv_a);
+  down_ = loader.pack(std::move(down), place.prefix + names.kv_a, LinearForm::stacked, RowsAdapt::yes);
 }
 
 // Each head's two matrices: apart as newer GGUF files have them, or head by head in one.
@@ -167,6 +167,7 @@ void LatentAttention::project_in(const Workspace& workspace, const DecoderBatch&
     normed.op = LinearInput::Op::rms_norm;
     normed.weight = query_norm_.data();
     normed.eps = own_.norm_eps;
+    normed.adapters = input.adapters;
     linear(context, up_, normed, rows.count, queries);
   }
   const Buffer out = projected(workspace).at(rows.first);
@@ -212,8 +213,8 @@ Status LatentAttention::project_out(const Workspace& workspace, Rows rows, bool 
   head_products(*workspace.context, values_, rows.count,
                 workspace.mixed.with_stride(mixed_width()).at(rows.first), own_.latent_size, values,
                 own_.value_size);
-  return workspace.ranks->last_product(*workspace.context, output_, columns_, values, rows.count, accumulate,
-                                       y);
+  return workspace.ranks->last_product(*workspace.context, output_, columns_, values,
+                                       workspace.adapters_from(rows.first), rows.count, accumulate, y);
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ struct DecoderBatch {
   // By layer: the states of those that have one, in the order of LayerState::pieces; empty: none has.
   std::span<const LayerStates> states = {};
   std::span<const std::int32_t> token_types = {};  // by row; empty: all are 0
+  // By row, null where it has none; empty: none has. They stay until the logits of this batch are made.
+  std::span<const AdapterFactors* const> adapters = {};
 
   LayerKv kv_of(std::int32_t layer) const {
     return layers.empty() ? LayerKv{.layout = layout, .layer = layer, .sequences = sequences}
@@ -86,6 +88,8 @@ struct Workspace {
   Buffer mixed = {};      // [tokens, mixed_width]
   Buffer inner = {};      // [chunk, inner_width]: of the sublayer that is computed
   Buffer seen = {};       // [chunk, seen_width]: what a feed-forward has kept of x before the mixer's sum
+  RowAdapters adapters = nullptr;  // by row; null: none has one
+  RowAdapters adapters_from(std::int64_t row) const { return adapters != nullptr ? adapters + row : nullptr; }
 };
 
 using Products = std::vector<PackedLinear*>;  // in the order in which they are multiplied

@@ -37,7 +37,8 @@ class LinearAttention final : public Mixer {
   void mix(const Workspace& workspace, const DecoderBatch& batch) override;
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed, rows.count, accumulate, y);
+    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+                                         workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
  private:
@@ -75,7 +76,8 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
     load_delta_net(place);
   else
     load_mamba2(place);
-  out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor);
+  out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor,
+                       RowsAdapt::yes);
   taps_ = loader.place(reader.channel_taps(conv, config.num_channels(), config.num_taps));
   conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", config.num_channels()));
   std::vector<float> rates = reader.values(place.prefix + names.rate, config.num_heads);
@@ -124,8 +126,9 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
     add(gates, names.weight, heads);
     add(gates, names.decay, heads);
   }
-  in_ = loader.pack(std::move(in), place.prefix + (has(names.by_key_head) ? names.by_key_head : names.qkv));
-  gates_ = loader.pack_exact(std::move(gates), place.prefix + names.decay);
+  in_ = loader.pack(std::move(in), place.prefix + (has(names.by_key_head) ? names.by_key_head : names.qkv),
+                    LinearForm::stacked, RowsAdapt::yes);
+  gates_ = loader.pack_exact(std::move(gates), place.prefix + names.decay, RowsAdapt::yes);
 }
 
 // One matrix: [gate | value | B | C | step].
@@ -144,8 +147,8 @@ void LinearAttention::load_mamba2(const LayerPlace& place) {
   };
   for (const int part : {1, 2, 3, 0}) add(in, part);
   add(gates, 4);
-  in_ = loader.pack(std::move(in), name);
-  gates_ = loader.pack_exact(std::move(gates), name);
+  in_ = loader.pack(std::move(in), name, LinearForm::stacked, RowsAdapt::yes);
+  gates_ = loader.pack_exact(std::move(gates), name, RowsAdapt::yes);
   skip_ = loader.place(loader.reader().values(place.prefix + names.skip, heads));
 }
 

@@ -73,6 +73,7 @@ class ParallelMixers final : public Mixer {
               workspace.inner.with_stride(width));
     Workspace own = workspace;
     own.mixed = workspace.inner;
+    own.adapters = workspace.adapters_from(rows.first);
     return mixer.project_out(own, {0, rows.count}, accumulate, y);
   }
 

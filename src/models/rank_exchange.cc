@@ -98,10 +98,12 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
 }
 
 Status RankExchange::last_product(const KernelContext& context, const PackedLinear& weight,
-                                  std::span<const Range> columns, const Buffer& input, std::int64_t count,
-                                  bool accumulate, const Buffer& y) {
-  const LinearInput own = LinearInput::rows(input.with_stride(weight.k()));
+                                  std::span<const Range> columns, const Buffer& input, RowAdapters adapters,
+                                  std::int64_t count, bool accumulate, const Buffer& y) {
+  LinearInput own = LinearInput::rows(input.with_stride(weight.k()));
+  CHECK(!split_ || adapters == nullptr);
   if (!split_) {
+    own.adapters = adapters;
     linear(context, weight, own, count, y, {.accumulate = accumulate});
     return ok_status();
   }

@@ -39,10 +39,10 @@ class RankExchange final : public ExpertExchange {
   bool gathers() const override { return gathers_; }
 
   // y = (accumulate: y +) weight of the whole input, whose columns `columns` each rank has in `input`,
-  // [count, own columns].
+  // [count, own columns]. Adapters of rows are a single rank's.
   Status last_product(const KernelContext& context, const PackedLinear& weight,
-                      std::span<const Range> columns, const Buffer& input, std::int64_t count,
-                      bool accumulate, const Buffer& y);
+                      std::span<const Range> columns, const Buffer& input, RowAdapters adapters,
+                      std::int64_t count, bool accumulate, const Buffer& y);
   // The first `count` floats of `data` = their sum over all ranks.
   Status sum(std::int64_t count, const Buffer& data) const override;
   // The same of rows, one directly behind the other.

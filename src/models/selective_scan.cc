@@ -32,7 +32,8 @@ class SelectiveScan final : public Mixer {
   void mix(const Workspace& workspace, const DecoderBatch& batch) override;
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed, rows.count, accumulate, y);
+    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+                                         workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
  private:
@@ -58,10 +59,10 @@ SelectiveScan::SelectiveScan(const SelectiveScanConfig& config, const LayerPlace
   const std::string conv = place.prefix + loader.names().conv;
   WeightReader& reader = loader.reader();
   const std::int64_t channels = config.num_channels;
-  in_ = loader.linear(place.prefix + names.in, row_width(), place.hidden_size);
+  in_ = loader.linear(place.prefix + names.in, row_width(), place.hidden_size, 1, RowsAdapt::yes);
   scanned_ = loader.linear(place.prefix + names.scanned, scanned_width(), channels);
   step_ = loader.linear(place.prefix + names.step, channels, config.step_rank);
-  out_ = loader.linear(place.prefix + names.out, place.hidden_size, channels);
+  out_ = loader.linear(place.prefix + names.out, place.hidden_size, channels, 1, RowsAdapt::yes);
   taps_ = loader.place(reader.channel_taps(conv, channels, config.num_taps));
   conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", channels));
   skip_ = loader.place(reader.values(place.prefix + names.skip, channels));

@@ -38,7 +38,8 @@ class ShortConv final : public Mixer {
   }
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(channels_).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed, rows.count, accumulate, y);
+    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+                                         workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
  private:
@@ -54,8 +55,8 @@ ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place)
   WeightLoader& loader = place.loader;
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
-  in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size);
-  out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_);
+  in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size, 1, RowsAdapt::yes);
+  out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_, 1, RowsAdapt::yes);
   weight_ = loader.place(reader.channel_taps(place.prefix + names.conv, channels_, num_taps_));
   bias_ = loader.place(reader.optional_vector(place.prefix + names.conv + ".bias", channels_));
 }

@@ -29,7 +29,7 @@ class SparseFeedForward final : public FeedForward {
       Matrices rows;
       loader.add(rows, place.prefix + name, joined ? 2 * features_ : features_, place.hidden_size,
                  std::array{Range{first + own_.first, own_.count}});
-      return loader.pack(std::move(rows), place.prefix + name);
+      return loader.pack(std::move(rows), place.prefix + name, LinearForm::stacked, RowsAdapt::yes);
     };
     gate_ = load(joined ? names.up : names.gate, 0);
     up_ = load(names.up, joined ? features_ : 0);
@@ -53,7 +53,7 @@ class SparseFeedForward final : public FeedForward {
       PAGODA_RETURN_IF_ERROR(workspace.ranks->gather(sizes_, gates));
     }
     sparse_gate(context, {.deviations = deviations_, .widths = widths_, .own = own_part_}, count, gates, up);
-    return workspace.ranks->last_product(context, out_, columns_, up, count, accumulate, y);
+    return workspace.ranks->last_product(context, out_, columns_, up, input.adapters, count, accumulate, y);
   }
 
  private:

@@ -164,6 +164,14 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
     } else {
       add_rows(matrices, whole, name, range);
     }
+    matrices.adapted.emplace_back(matrices.views.size() - 1,
+                                  AdapterTargetPart{.tensor = name_for_adapters(name + ".weight"),
+                                                    .tensor_rows = rows,
+                                                    .columns = columns,
+                                                    .transposed = names_.transposed,
+                                                    .first_row = range.first,
+                                                    .rows = range.count,
+                                                    .factor = factor});
     if (bias.empty() && matrices.bias.empty()) continue;
     matrices.bias.resize(static_cast<std::size_t>(before), 0.0f);  // those above that have none
     if (!bias.empty())
@@ -232,7 +240,7 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   if (shard.exchange == ExchangeKind::gather || own.count == columns) {
     const Range range = shard.exchange == ExchangeKind::gather ? shard.hidden : Range{0, rows};
     add(matrices, name, rows, columns, std::array{range}, factor);
-    return pack(std::move(matrices), name);
+    return pack(std::move(matrices), name, LinearForm::stacked, RowsAdapt::yes);
   }
   const std::string weight = name + ".weight";
   const TensorView whole = stored(weight, rows, columns);
@@ -259,6 +267,8 @@ void WeightLoader::reorder_rows(Matrices& matrices, std::size_t view, std::int64
   if (!reader_.status().ok()) return;
   matrices.recipe += concat(" interleaved ", view, " ", num_heads, " ", head_size, " ", rotary_size);
   if (begin > 0) matrices.recipe += concat(" from ", begin);
+  for (auto& [of, part] : matrices.adapted)
+    if (of == view) part.pairs = {num_heads, head_size, rotary_size, begin};
   const auto each_row = [=](const auto& move) {
     for (std::int64_t head = 0; head < num_heads; ++head) {
       for (std::int64_t i = 0; i < rotary_size / 2; ++i) {
@@ -299,8 +309,9 @@ void WeightLoader::give_back(const Matrices& matrices) const {
   for (const TensorView& tensor : matrices.read) source_.give_back(tensor);
 }
 
-PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form) {
-  return pack_as(std::move(matrices), name, form, dtype_);
+PackedLinear WeightLoader::pack(Matrices matrices, const std::string& name, LinearForm form,
+                                RowsAdapt adapt) {
+  return pack_as(std::move(matrices), name, form, dtype_, adapt);
 }
 
 LinearArithmetic WeightLoader::inputs_of(const Matrices& matrices) const {
@@ -315,7 +326,7 @@ LinearArithmetic WeightLoader::inputs_of(const Matrices& matrices) const {
 }
 
 PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, LinearForm form,
-                                   std::string_view dtype) {
+                                   std::string_view dtype, RowsAdapt adapt) {
   if (!reader_.status().ok()) return {};
   DType stored = matrices.views.front().dtype;
   PackedShape shape = {.type = LinearType::float32, .n = 0, .k = matrices.views.front().columns()};
@@ -351,14 +362,18 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
     return {};
   }
   packed_bytes_ += packed->packed_bytes();
+  if (adapt == RowsAdapt::yes) {
+    packed->set_adapter_slot(static_cast<std::int32_t>(adapted_.size()));
+    note_adapted(matrices);
+  }
   return *std::move(packed);
 }
 
 PackedLinear WeightLoader::linear(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                  float factor) {
+                                  float factor, RowsAdapt adapt) {
   Matrices matrices;
   add(matrices, name, rows, columns, std::array{Range{0, rows}}, factor);
-  return pack(std::move(matrices), name);
+  return pack(std::move(matrices), name, LinearForm::stacked, adapt);
 }
 
 PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns) {
@@ -367,9 +382,9 @@ PackedLinear WeightLoader::exact_linear(const std::string& name, std::int64_t ro
   return pack_exact(std::move(matrices), name);
 }
 
-PackedLinear WeightLoader::pack_exact(Matrices matrices, const std::string& name) {
+PackedLinear WeightLoader::pack_exact(Matrices matrices, const std::string& name, RowsAdapt adapt) {
   matrices.own_inputs = true;
-  return pack_as(std::move(matrices), name, LinearForm::stacked, "float32");
+  return pack_as(std::move(matrices), name, LinearForm::stacked, "float32", adapt);
 }
 
 }  // namespace pagoda

@@ -14,6 +14,7 @@
 #include "kernels/linear.h"
 #include "kernels/placed.h"
 #include "loader/model_source.h"
+#include "models/adapter_targets.h"
 #include "models/decoder_config.h"
 #include "models/kv_scales.h"
 #include "models/tensor_shard.h"
@@ -42,7 +43,13 @@ struct Matrices {
   bool own_inputs = false;                              // the scheme does not speak of their inputs
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
+  // Rows that adapters may add to, and the view that each part is.
+  std::vector<std::pair<std::size_t, AdapterTargetPart>> adapted;
 };
+
+// Whether a matrix's products are given the adapters of their rows (LinearInput::adapters), so that requests
+// may choose what adds to them.
+enum class RowsAdapt { no, yes };
 
 class WeightLoader {
  public:
@@ -101,22 +108,34 @@ class WeightLoader {
   std::vector<float> nvfp4_scales(const std::string& name, DType stored, std::int64_t count);
   // Views from this one on become copies in float32, times `factor`.
   void scale_from(Matrices& matrices, std::size_t first_view, float factor);
-  PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked);
+  PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked,
+                    RowsAdapt adapt = RowsAdapt::no);
   // The next matrix is one of `count` that are alike, and on a device lie together.
   void continue_series(std::size_t which, std::int64_t count);
-  PackedLinear pack_exact(Matrices matrices, const std::string& name);  // as exact_linear()
-  PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1);
+  PackedLinear pack_exact(Matrices matrices, const std::string& name,
+                          RowsAdapt adapt = RowsAdapt::no);  // as exact_linear()
+  PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1,
+                      RowsAdapt adapt = RowsAdapt::no);
   // The same in float32, whatever the dtype: what decides, and is small.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
   // This rank's part of a matrix that ends a sublayer: its rows, or columns `own` (ExchangeKind);
   // times `factor`.
   PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
-                           const LayerShard& shard, float factor = 1);
+                           const LayerShard& shard, float factor = 1);  // its rows adapt
+
+  // The name by which adapters know a tensor: its plain name in the file.
+  std::string name_for_adapters(const std::string& tensor) const;
+  // A tensor that the model has and does not read: adapters may change it, to no effect.
+  void ignore(const std::string& tensor);
+  // All of them so far.
+  AdapterTargets adapter_targets() const;
 
  private:
   // The scheme's, of all tensors together: the largest of fixed scales. Own where they differ otherwise.
   LinearArithmetic inputs_of(const Matrices& matrices) const;
-  PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype);
+  PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype,
+                       RowsAdapt adapt);
+  void note_adapted(const Matrices& matrices);
   void copy_stored(const TensorView& matrix, std::byte* to) const;
   TensorView stored(const std::string& weight, std::int64_t rows, std::int64_t columns);
   void add_columns(Matrices& matrices, const TensorView& matrix, const std::string& weight, Range range);
@@ -129,6 +148,8 @@ class WeightLoader {
   WeightStore& store_;
   WeightReader reader_;
   std::int64_t packed_bytes_ = 0;
+  std::vector<std::vector<AdapterTargetPart>> adapted_;
+  std::vector<std::string> unread_;
 };
 
 // The rows of a matrix, which lie together.
