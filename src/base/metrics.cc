@@ -87,6 +87,7 @@ struct MetricsRegistry::Entry {
   std::unique_ptr<Counter> counter;
   std::unique_ptr<Gauge> gauge;
   std::unique_ptr<Histogram> histogram;
+  std::unique_ptr<InfoGauge> info;
 };
 
 struct MetricsRegistry::Family {
@@ -132,6 +133,15 @@ Gauge& MetricsRegistry::gauge(std::string_view name, std::string_view help, std:
   return *entry.gauge;
 }
 
+InfoGauge& MetricsRegistry::info_gauge(std::string_view name, std::string_view help,
+                                       std::string_view labels) {
+  if (whole_ != nullptr) return whole_->info_gauge(name, help, join(labels_, labels));
+  std::lock_guard lock(mutex_);
+  Entry& entry = find_or_add(kGauge, name, help, labels);
+  if (!entry.info) entry.info = std::make_unique<InfoGauge>();
+  return *entry.info;
+}
+
 Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view help,
                                       std::vector<double> upper_bounds, std::string_view labels) {
   if (whole_ != nullptr) return whole_->histogram(name, help, std::move(upper_bounds), join(labels_, labels));
@@ -167,6 +177,10 @@ std::string MetricsRegistry::expose(std::string_view prefix, std::string_view co
       const std::string labels = join(common_labels, entry.labels);
       if (entry.counter) append_sample(out, name, labels, entry.counter->value());
       if (entry.gauge) append_sample(out, name, labels, entry.gauge->value());
+      if (entry.info) {
+        const auto [own, value] = entry.info->sample();
+        append_sample(out, name, join(labels, own), value);
+      }
       if (!entry.histogram) continue;
       const Histogram& histogram = *entry.histogram;
       std::int64_t cumulative = 0;

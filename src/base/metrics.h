@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pagoda {
@@ -49,12 +50,33 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
+// A gauge of one sample, whose labels change: their values tell a state.
+class InfoGauge {
+ public:
+  // `labels` as in MetricsRegistry.
+  void set(std::string labels, double value) {
+    std::lock_guard lock(mutex_);
+    labels_ = std::move(labels);
+    value_ = value;
+  }
+  std::pair<std::string, double> sample() const {
+    std::lock_guard lock(mutex_);
+    return {labels_, value_};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string labels_;
+  double value_ = 0;
+};
+
 class MetricsRegistry {
  public:
   // `labels` is the inside of the braces, already escaped: `finished_reason="stop"`; may be empty.
   // The same (name, labels) gives the same object. Counters are exposed with "_total" appended.
   Counter& counter(std::string_view name, std::string_view help, std::string_view labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, std::string_view labels = {});
+  InfoGauge& info_gauge(std::string_view name, std::string_view help, std::string_view labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> upper_bounds,
                        std::string_view labels = {});
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/metric_label.h"
+
 namespace pagoda {
 namespace {
 
@@ -35,6 +37,17 @@ TEST(Metrics, PrometheusText) {
             "pagoda:time_seconds_bucket{m=\"x\",le=\"+Inf\"} 5\n"
             "pagoda:time_seconds_sum{m=\"x\"} 8.6\n"
             "pagoda:time_seconds_count{m=\"x\"} 5\n");
+}
+
+TEST(Metrics, AnInfoGaugeHasItsLatestLabels) {
+  MetricsRegistry registry;
+  InfoGauge& info = registry.labelled("engine=\"0\"").info_gauge("state", "State.");
+  info.set("names=\"a\"", 1);
+  info.set(std::string("names=\"") + label_value("a\\b\"c\nd") + "\"", 2.5);
+  EXPECT_EQ(registry.expose("vllm", "m=\"x\""),
+            "# HELP vllm:state State.\n"
+            "# TYPE vllm:state gauge\n"
+            "vllm:state{m=\"x\",engine=\"0\",names=\"a\\\\b\\\"c\\nd\"} 2.5\n");
 }
 
 TEST(Metrics, PartsAddTheirLabelsToOneFamily) {

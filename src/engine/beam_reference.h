@@ -33,7 +33,8 @@ inline std::vector<Beam> beam_step(const Request& request, const std::vector<Bea
     const auto count = static_cast<std::uint32_t>(2 * sampling.width());
     const Allowed allowed = allowed_after(request, beam.tokens, kVocabulary);
     if (allowed.dead_end) continue;
-    for (const Candidate& candidate : most_likely(attended_after(all), count, allowed.mask)) {
+    for (const Candidate& candidate :
+         most_likely(attended_after(all, adapter_of(request)), count, allowed.mask)) {
       Beam next = beam;
       next.tokens.push_back(candidate.token);
       next.cumulative += static_cast<double>(candidate.logprob);
@@ -147,7 +148,8 @@ inline void expect_as_reference(const Request& request, const Collector& got, st
   ASSERT_FALSE(got.prompt_logprobs[0].has_value());
   for (std::size_t i = 1; i < prompt.size(); ++i) {
     ASSERT_EQ(got.prompt_logprobs[i]->chosen.token, prompt[i]);
-    ASSERT_EQ(got.prompt_logprobs[i]->chosen.logprob, logprob_of(attended_after(prompt.first(i)), prompt[i]));
+    const std::uint64_t attended = attended_after(prompt.first(i), adapter_of(request));
+    ASSERT_EQ(got.prompt_logprobs[i]->chosen.logprob, logprob_of(attended, prompt[i]));
   }
 }
 

@@ -18,20 +18,21 @@ namespace {
 
 class Mirror final : public CacheObserver {
  public:
-  void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
-                 std::span<const TokenId> tokens) override {
-    EXPECT_EQ(tokens.size(), 4u);
-    EXPECT_TRUE(held.emplace(key(hash), tokens.size()).second) << "stored twice";
-    if (parent == nullptr) {
-      num_salted += root != nullptr ? 1 : 0;
+  void on_stored(const Stored& block) override {
+    EXPECT_EQ(block.tokens.size(), 4u);
+    EXPECT_TRUE(held.emplace(key(block.hash), block.tokens.size()).second) << "stored twice";
+    if (block.parent == nullptr) {
+      num_salted += block.root != nullptr ? 1 : 0;
+      num_adapted += block.adapter != nullptr ? 1 : 0;
+      EXPECT_TRUE(block.adapter == nullptr || block.root != nullptr) << "found without the adapter";
       ++num_first;
     } else {
-      EXPECT_EQ(root, nullptr);
+      EXPECT_EQ(block.root, nullptr);
       // After a reset, or the eviction of an equal block, it can be alone.
-      num_orphans += held.contains(key(*parent)) ? 0 : 1;
+      num_orphans += held.contains(key(*block.parent)) ? 0 : 1;
       ++num_children;
     }
-    hashes[key(hash)] = hash;
+    hashes[key(block.hash)] = block.hash;
   }
   void on_removed(const BlockHash& hash) override {
     ++num_removed;
@@ -43,7 +44,8 @@ class Mirror final : public CacheObserver {
 
   std::map<std::uint64_t, std::size_t> held;
   std::map<std::uint64_t, BlockHash> hashes;
-  int num_removed = 0, num_first = 0, num_salted = 0, num_steps = 0, num_orphans = 0, num_children = 0;
+  int num_removed = 0, num_first = 0, num_salted = 0, num_steps = 0, num_orphans = 0, num_children = 0,
+      num_adapted = 0;
 };
 
 class NoSink final : public OutputSink {
@@ -72,6 +74,7 @@ struct Engine {
     request.sampling.max_tokens = static_cast<std::int32_t>(1 + random() % (conversation ? 5 : 20));
     request.sampling.ignore_eos = true;
     request.cache_salt = random() % 4 == 0 ? "mine" : "";
+    if (random() % 4 == 0) request.adapter = adapter;
     ASSERT_TRUE(core->submit(std::move(request), std::make_shared<NoSink>()).ok());
   }
   void step() {
@@ -92,6 +95,12 @@ struct Engine {
   Mirror mirror;
   CacheEvents cache_events{mirror};
   std::mt19937 random{7};
+  const std::shared_ptr<const RequestAdapter> adapter = [] {
+    auto made = std::make_shared<RequestAdapter>();
+    made->id = AdapterId{1};
+    made->identity = "content";
+    return made;
+  }();
   std::uint64_t next = 1;
   const PagedKvManager* manager = nullptr;
   std::unique_ptr<EngineCore> core;
@@ -107,7 +116,8 @@ TEST(CacheObserverTest, AddsUpToTheCache) {
   }
   EXPECT_EQ(mirror.num_steps, 3000);
   EXPECT_GT(mirror.num_removed, 100);
-  EXPECT_GT(mirror.num_salted, 5);
+  EXPECT_GT(mirror.num_adapted, 5);
+  EXPECT_GT(mirror.num_salted, mirror.num_adapted + 5);
   EXPECT_GT(mirror.num_first, mirror.num_salted);
   EXPECT_GT(mirror.num_children, 20 * mirror.num_orphans);
 }

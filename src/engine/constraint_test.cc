@@ -29,7 +29,7 @@ class Clairvoyant final : public SequenceProposer {
     for (std::int32_t i = 0; i < std::min(limit, most_); ++i) {
       const auto output = std::span(tokens).subspan(static_cast<std::size_t>(sequence.num_prompt_tokens));
       const fake::Allowed allowed = fake::allowed_after(group.request, output, fake::kVocabulary);
-      const std::uint64_t attended = fake::attended_after(tokens);
+      const std::uint64_t attended = fake::attended_after(tokens, fake::adapter_of(group.request));
       TokenId token =
           fake::sample(attended, group.seed, static_cast<std::uint32_t>(sequence.index),
                        sequence.num_output_tokens() + i, group.sampling().temperature, allowed.mask)

@@ -386,6 +386,7 @@ void run(std::uint64_t seed, Totals& totals) {
       request.priority = between(-1, 1);
       request.tenant = request.priority == 0 ? "few" : "many";
       request.cache_salt = below(4) == 0 ? "salt" : "";
+      request.adapter = fake::adapter(std::max(0, between(-2, 2)));
       auto sink = std::make_shared<Collector>();
       const Status status = rig.core->submit(request, sink);
       ++totals.requests;

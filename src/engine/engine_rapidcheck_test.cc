@@ -29,6 +29,7 @@ struct Arrival {
   int max_tokens = 1, n = 1, extra = 0;  // best_of = n + extra
   int decoding = 0;                      // 0 greedy, 1 sampled, 2 beams, 3 diverse beams
   int priority = 0;
+  int adapter = 0;
   bool ignore_eos = true;
 };
 
@@ -55,7 +56,8 @@ std::ostream& operator<<(std::ostream& out, const Arrival& a) {
   return out << "{at " << a.at << ", abort at " << a.abort_at << (a.abort_one ? " (one)" : "")
              << (a.abort_swapped ? ", abort when swapped" : "") << ", prompt " << a.shared << "+" << a.own
              << ", max_tokens " << a.max_tokens << ", n " << a.n << "+" << a.extra << ", decoding "
-             << a.decoding << ", priority " << a.priority << (a.ignore_eos ? "" : ", eos") << "}";
+             << a.decoding << ", priority " << a.priority << ", adapter " << a.adapter
+             << (a.ignore_eos ? "" : ", eos") << "}";
 }
 std::ostream& operator<<(std::ostream& out, const PrefixEvent& p) {
   return out << "{at " << p.at << (p.drop ? ", drop " : ", add ") << p.name << " of " << p.length << "}";
@@ -112,6 +114,7 @@ Script draw_script(bool grouped) {
     a.extra = below(3) == 0 ? below(3) : 0;
     a.decoding = below(4);
     a.priority = below(3);
+    a.adapter = std::max(0, between(-2, 2));
     a.ignore_eos = below(3) != 0;
     return a;
   });
@@ -168,6 +171,7 @@ Request request_of(const Arrival& arrival, std::uint64_t id) {
     sampling.diversity_penalty = 2;
   }
   request.priority = arrival.priority;
+  request.adapter = fake::adapter(arrival.adapter);
   request.tenant = arrival.priority == 0 ? "few" : "many";
   request.weight = 1 + static_cast<int>(id % 3);
   return request;

@@ -185,6 +185,22 @@ struct Rig {
   std::unique_ptr<EngineCore> core;
 };
 
+// An adapter of this number, the same whenever it is asked for; 0: none.
+inline std::shared_ptr<const RequestAdapter> adapter(int number) {
+  static const std::vector<std::shared_ptr<const RequestAdapter>> all = [] {
+    std::vector<std::shared_ptr<const RequestAdapter>> made(1);
+    for (int i = 1; i <= 3; ++i) {
+      auto each = std::make_shared<RequestAdapter>();
+      each->id = AdapterId{i};
+      each->name = concat("adapter ", i);
+      each->identity = concat("content ", i);
+      made.push_back(std::move(each));
+    }
+    return made;
+  }();
+  return all.at(static_cast<std::size_t>(number));
+}
+
 inline Request make_request(std::uint64_t id, std::vector<TokenId> prompt, std::int32_t max_tokens) {
   Request request;
   request.id = RequestId{id};

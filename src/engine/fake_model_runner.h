@@ -1,7 +1,7 @@
 #pragma once
 // FakeModelRunner: a model runner for tests. It has real KV storage, addressed by block tables: the "K/V"
-// of a token is a hash of the token and of the K/V before it, and what it samples is a hash of all the
-// K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
+// of a token is a hash of the token, the adapter and the K/V before it, and what it samples is a hash of all
+// the K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
 // order therefore changes the tokens. With KV groups, each page of each group has its own form of a token's
 // K/V, and a window's are attended to as far back as it sees; a state is a hash of all of them, written in
 // place as far as no drafts reach, and copied in passing where the batch says so. reference() computes the
@@ -25,9 +25,11 @@ namespace pagoda::fake {
 inline constexpr TokenId kVocabulary = 40;
 inline constexpr TokenId kEos = 0;
 
-inline std::uint64_t key_value(std::uint64_t before, TokenId token, std::int32_t position) {
+inline std::uint64_t key_value(std::uint64_t before, TokenId token, std::int32_t position,
+                               AdapterId adapter = kNoAdapter) {
   return mix64(before ^
-               mix64(static_cast<std::uint64_t>(token) * 1000003 + static_cast<std::uint64_t>(position)));
+               mix64(static_cast<std::uint64_t>(token) * 1000003 + static_cast<std::uint64_t>(position)) ^
+               static_cast<std::uint64_t>(adapter) * 0x9E3779B97F4A7C15u);
 }
 inline std::uint64_t attend(std::uint64_t sum, std::uint64_t key_value) {
   return mix64(sum * 31 + key_value);
@@ -70,6 +72,10 @@ inline std::vector<KvGroup>& model_groups() {
   static std::vector<KvGroup> groups = one_full_group(1);
   return groups;
 }
+inline AdapterId adapter_of(const Request& request) {
+  return request.adapter != nullptr ? request.adapter->id : kNoAdapter;
+}
+
 // The value in page `page` of a group's row for a token; the first page of the first group has the plain
 // value.
 inline std::uint64_t in_page(std::uint64_t key_value, std::size_t group, std::size_t page) {
@@ -99,11 +105,11 @@ inline std::uint64_t next_state(std::uint64_t state, std::uint64_t key_value) {
 }
 
 // The value that the model attends to after `tokens`, straight from the definition.
-inline std::uint64_t attended_after(std::span<const TokenId> tokens) {
+inline std::uint64_t attended_after(std::span<const TokenId> tokens, AdapterId adapter = kNoAdapter) {
   std::uint64_t before = 0;
   std::vector<std::uint64_t> all;
   for (std::size_t i = 0; i < tokens.size(); ++i)
-    all.push_back(before = key_value(before, tokens[i], static_cast<std::int32_t>(i)));
+    all.push_back(before = key_value(before, tokens[i], static_cast<std::int32_t>(i), adapter));
   if (tokens.empty()) return 0;
   std::uint64_t state = 0;
   for (const std::uint64_t value : all) state = next_state(state, value);
@@ -143,8 +149,9 @@ inline Reference reference(const Request& request, std::int32_t index, std::int3
       break;
     }
     const Candidate drawn =
-        sample(attended_after(tokens), sampling.seed.value_or(0), static_cast<std::uint32_t>(index),
-               static_cast<std::int32_t>(out.tokens.size()), sampling.temperature, allowed.mask);
+        sample(attended_after(tokens, adapter_of(request)), sampling.seed.value_or(0),
+               static_cast<std::uint32_t>(index), static_cast<std::int32_t>(out.tokens.size()),
+               sampling.temperature, allowed.mask);
     tokens.push_back(drawn.token);
     out.tokens.push_back(drawn.token);
     out.logprobs.push_back(drawn.logprob);
@@ -343,7 +350,8 @@ class FakeModelRunner final : public ModelRunner {
       const std::size_t position = first + i;
       CHECK(sequence.tokens[i] == sequence.all_tokens[position]);
       const std::uint64_t before = position == 0 ? 0 : pool_.at(slot(sequence, 0, 0, position - 1));
-      const std::uint64_t value = key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position));
+      const std::uint64_t value =
+          key_value(before, sequence.tokens[i], static_cast<std::int32_t>(position), sequence.adapter);
       state = next_state(state, value);
       if (has_states()) {
         if (i + 1 + drafts == sequence.tokens.size()) write_state(sequence, state, written);

@@ -117,6 +117,7 @@ class Seed {
     const int room = options_.engine.max_model_len - static_cast<int>(prompt.size());
     Request request = make_request(++last_id_, std::move(prompt), between(1, std::min(room, 12)));
     if (below(4) == 0) request.cache_salt = "salt";
+    request.adapter = fake::adapter(std::max(0, between(-2, 2)));
     if (below(5) == 0)
       request.sampling.n = request.sampling.best_of = std::min(3, options_.engine.max_num_seqs);
     if (below(8) == 0) request.sampling.prompt_logprobs = 1;

@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/xxh64.h"
 
 namespace pagoda {
 namespace {
@@ -61,6 +62,7 @@ RequestDigest digest_of(const Request& request) {
     out[0] = mix64(out[0] ^ static_cast<std::uint64_t>(token));
     out[1] = mix64(out[1] + static_cast<std::uint64_t>(token) * 0x9E3779B97F4A7C15ull);
   }
+  if (request.adapter != nullptr) out[1] = mix64(out[1] ^ xxh64(request.adapter->identity));
   return out;
 }
 

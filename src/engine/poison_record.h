@@ -24,7 +24,7 @@
 namespace pagoda {
 
 using RequestDigest = std::array<std::uint64_t, 2>;
-RequestDigest digest_of(const Request& request);  // identifies its prompt and parameters
+RequestDigest digest_of(const Request& request);  // identifies its prompt, kind and adapter
 
 class PoisonRecord {
  public:

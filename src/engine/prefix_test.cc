@@ -165,5 +165,60 @@ TEST(Prefix, IsFoundByRequestsOfTheSameRotationAlone) {
   }
 }
 
+// An adapter's K/V are found by requests of the same content alone, under whatever id it was loaded.
+TEST(Prefix, IsFoundByRequestsOfTheSameAdapterAlone) {
+  Rig rig(Options{});
+  std::uint64_t id = 0;
+  const auto cached = [&](std::shared_ptr<const RequestAdapter> adapter, const std::string& salt = "") {
+    Request request = make_request(++id, std::vector<TokenId>(17, 3), 4);
+    request.adapter = std::move(adapter);
+    request.cache_salt = salt;
+    const auto sink = rig.submit(request);
+    rig.run_all();
+    expect_reference(request, *sink);
+    rig.core->check_invariants();
+    return sink->num_cached_tokens;
+  };
+  EXPECT_EQ(cached(nullptr), 0);
+  EXPECT_EQ(cached(fake::adapter(1)), 0);
+  EXPECT_EQ(cached(fake::adapter(1)), 16);
+  EXPECT_EQ(cached(fake::adapter(2)), 0);
+  EXPECT_EQ(cached(fake::adapter(1), "salt"), 0) << "a client's salt counts beside it";
+  EXPECT_EQ(cached(nullptr), 16);
+  auto changed = std::make_shared<RequestAdapter>(*fake::adapter(1));
+  changed->identity = "other content";
+  EXPECT_EQ(cached(changed), 0) << "the name and id are no part of it";
+  EXPECT_EQ(
+      cached(nullptr, make_request(1, {1}, 1).cache_salt + std::string("\1") + "0\2" + "9\2content 1\1"), 0)
+      << "no client's salt is that of an adapter";
+}
+
+// A pinned prefix is the model's: whoever has an adapter, or another rotation, computes its own.
+TEST(Prefix, APinnedOneIsNotUsedUnderAnAdapterOrAnotherRotation) {
+  Options options;
+  options.engine.rotation = {.original = 24, .by_length = true};
+  for (const bool caching : {false, true}) {
+    options.engine.enable_prefix_caching = caching;
+    Rig rig(options);
+    const std::vector<TokenId> prefix(10, 5);
+    add(rig, "p", prefix);
+    rig.run_all();
+    std::vector<TokenId> prompt = prefix;
+    prompt.push_back(1);
+    const auto cached = [&](std::uint64_t id, int adapter, std::int32_t max_tokens) {
+      Request request = make_request(id, prompt, max_tokens);
+      request.adapter = fake::adapter(adapter);
+      const auto sink = rig.submit(request);
+      rig.run_all();
+      expect_reference(request, *sink);
+      return sink->num_cached_tokens;
+    };
+    EXPECT_EQ(cached(1, 0, 4), 10);
+    EXPECT_EQ(cached(2, 1, 4), 0);
+    EXPECT_EQ(cached(3, 0, 20), 0) << "31 tokens: of a rotation of their own";
+    EXPECT_EQ(cached(4, 0, 4), 10);
+  }
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -31,11 +31,11 @@ class Clairvoyant final : public SequenceProposer {
         std::min<std::uint64_t>(static_cast<std::uint64_t>(std::min(limit, most_)),
                                 random_bits(1, 1, ++calls_) % (static_cast<unsigned>(most_) + 1));
     for (std::uint64_t i = 0; i < count; ++i) {
-      TokenId token =
-          fake::sample(fake::attended_after(tokens), group.seed, static_cast<std::uint32_t>(sequence.index),
-                       sequence.num_output_tokens() + static_cast<std::int32_t>(i),
-                       group.sampling().temperature)
-              .token;
+      TokenId token = fake::sample(fake::attended_after(tokens, fake::adapter_of(group.request)), group.seed,
+                                   static_cast<std::uint32_t>(sequence.index),
+                                   sequence.num_output_tokens() + static_cast<std::int32_t>(i),
+                                   group.sampling().temperature)
+                          .token;
       if (lies_in_ > 0 && random_bits(2, calls_, i) % lies_in_ == 0) token = (token + 1) % fake::kVocabulary;
       tokens.push_back(token);
       sequence.draft.push_back(token);

@@ -105,10 +105,12 @@ void append_requests(EngineSnapshot& out, const EngineParts& parts, const Reques
     before = group.state;
     RequestSnapshot shown = describe(*state);
     shown.position = position;
-    if (detail == SnapshotDetail::full)
+    if (detail == SnapshotDetail::full) {
       set_standing(shown, parts.scheduler->standing(group));
-    else
+      if (group.request.adapter != nullptr) shown.adapter = group.request.adapter->name;
+    } else {
       set_lean_standing(shown, group, *parts.scheduler);
+    }
     shown.first_sequence = static_cast<std::uint32_t>(out.sequences.size());
     for (const auto& sequence : group.sequences)
       if (!sequence->finished()) append(out, *sequence, *parts.kv);

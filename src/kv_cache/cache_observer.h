@@ -6,17 +6,24 @@
 #include <span>
 
 #include "kv_cache/block_hash.h"
+#include "request/request_adapter.h"
 
 namespace pagoda {
 
 class CacheObserver {
  public:
   virtual ~CacheObserver() = default;
-  // A full block, of these tokens. `parent` is the block before it, null for a text's first. `root` is not
-  // null for the first block of a text that only requests with the same salt find: the hash that its chain
-  // starts from.
-  virtual void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
-                         std::span<const TokenId> tokens) = 0;
+  // A full block.
+  struct Stored {
+    const BlockHash& hash;
+    const BlockHash* parent = nullptr;  // the block before it; null for a text's first
+    // Not null for the first block of a text that only requests with the same salt find: the hash that its
+    // chain starts from.
+    const BlockHash* root = nullptr;
+    std::span<const TokenId> tokens;
+    const RequestAdapter* adapter = nullptr;  // that it is computed with; null: none
+  };
+  virtual void on_stored(const Stored& block) = 0;
   virtual void on_removed(const BlockHash& hash) = 0;
   // A tier, counted from the fastest, has the block from now on, or no more; the engine has it brought when
   // it is asked for.

@@ -1,11 +1,13 @@
 #pragma once
 // CacheUse: how a sequence uses the prefix cache: what it may find, and what it claims of the rows that it
-// finds and leaves there. A view: the salt stays the caller's. Plain data.
+// finds and leaves there. A view: texts stay the caller's. Plain data.
 #include <concepts>
+#include <memory>
 #include <string_view>
 
 #include "base/clock.h"
 #include "request/cache_claim.h"
+#include "request/request_adapter.h"
 
 namespace pagoda {
 
@@ -18,6 +20,8 @@ struct CacheUse {
       : salt(text), claim(claimed), time(asked) {}
 
   std::string_view salt;
+  std::string_view variant;  // names what K and V depend on beside tokens, as pinned prefixes must have it
+  std::shared_ptr<const RequestAdapter> adapter;  // for events; null: none
   CacheClaim claim;
   TimeNs time = 0;  // when the request came
 };

@@ -2,12 +2,15 @@
 // KvSequence: what the paged manager keeps of one sequence, a part for each class that works on it. Plain
 // data without rules of its own.
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kv_cache/block_hash.h"
 #include "kv_cache/block_tables.h"
 #include "request/cache_claim.h"
+#include "request/request_adapter.h"
 
 namespace pagoda {
 
@@ -19,10 +22,12 @@ struct StateSnapshot {
 
 struct KvSequence {
   BlockTable table;
+  std::string variant;  // as in CacheUse
 
   // For the prefix cache (prefix_cache.h).
-  CacheClaim claim;                   // on the rows that it publishes and finds
-  BlockHash root;                     // start of the hash chain: model and salt
+  CacheClaim claim;                               // on the rows that it publishes and finds
+  std::shared_ptr<const RequestAdapter> adapter;  // that its rows are computed with; null: none
+  BlockHash root;                                 // start of the hash chain: model and salt
   BlockHash chain;                    // hash of the last full row in the chain; the root when there is none
   std::int32_t num_hashed = 0;        // full rows in the chain
   std::vector<BlockHash> hashes;      // all hashes, where there are anchors

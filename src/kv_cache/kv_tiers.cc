@@ -189,6 +189,7 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
       pages += geometry_.groups()[row.group].pages_per_row;
     }
     held.of = std::move(row);
+    held.of.adapter = use.adapter;
   }
   if (pages + margin > supply_.num_free() - promises_.set_aside() || !supply_.make_available(pages)) {
     give_up(id, arriving);

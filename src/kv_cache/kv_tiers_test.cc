@@ -271,7 +271,7 @@ TEST_F(Tiers, OwnersOutliveThePool) {
 
 // Records the events of tiers.
 struct Told final : CacheObserver {
-  void on_stored(const BlockHash&, const BlockHash*, const BlockHash*, std::span<const TokenId>) override {}
+  void on_stored(const Stored&) override {}
   void on_removed(const BlockHash&) override {}
   void on_tier_stored(std::size_t tier, const BlockHash& hash) override {
     EXPECT_TRUE(rows.emplace(tier, hash.words).second) << "told twice";

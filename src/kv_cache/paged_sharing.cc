@@ -49,6 +49,8 @@ std::int32_t PagedSharing::fork_prefix(SequenceId parent, SequenceId child, std:
   parts_.tables.set_lengths(copy.table, whole, whole);
   copy.chain = copy.root = from.root;
   copy.claim = from.claim;
+  copy.variant = from.variant;
+  copy.adapter = from.adapter;
   return whole;
 }
 
@@ -72,7 +74,7 @@ std::int64_t PagedSharing::blocks_owned_by(std::span<const SequenceId> ids) cons
 bool PagedSharing::pin_prefix(SequenceId parent, SequenceId holder, std::span<const TokenId> tokens) {
   CHECK(parts_.sequences.at(parent).table.num_computed == static_cast<std::int32_t>(tokens.size()));
   fork(parent, holder);
-  parts_.pinned.add(holder, tokens);
+  parts_.pinned.add(holder, tokens, parts_.sequences.at(parent).variant);
   count_pinned();
   return true;
 }

@@ -10,6 +10,7 @@ namespace pagoda {
 std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> tokens, const CacheUse& use,
                                       bool allow_cache) {
   KvSequence& sequence = parts_.sequences.insert(id);
+  sequence.variant = use.variant;
   if (parts_.caches_prefixes()) parts_.cache.begin(sequence, tokens, use);
   if (!allow_cache || tokens.empty() || parts_.groups().empty()) return 0;
   if (parts_.caches_prefixes()) parts_.cache.map(sequence, tokens);
@@ -26,7 +27,7 @@ std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> to
 void PagedSteps::map_pinned(KvSequence& sequence, std::span<const TokenId> tokens) {
   BlockTable& table = sequence.table;
   const auto found = parts_.pinned.longest(
-      tokens, table.num_computed,
+      tokens, sequence.variant, table.num_computed,
       parts_.geometry.has_states() ? PinnedPrefixes::Use::whole : PinnedPrefixes::Use::any_part);
   if (!found) return;
   parts_.tables.release_all(table);

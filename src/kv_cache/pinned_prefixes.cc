@@ -6,8 +6,9 @@
 
 namespace pagoda {
 
-void PinnedPrefixes::add(SequenceId holder, std::span<const TokenId> tokens) {
-  prefixes_.push_back({.holder = holder, .tokens = {tokens.begin(), tokens.end()}});
+void PinnedPrefixes::add(SequenceId holder, std::span<const TokenId> tokens, std::string_view variant) {
+  prefixes_.push_back(
+      {.holder = holder, .tokens = {tokens.begin(), tokens.end()}, .variant = std::string(variant)});
 }
 
 void PinnedPrefixes::remove(SequenceId holder) {
@@ -15,9 +16,11 @@ void PinnedPrefixes::remove(SequenceId holder) {
 }
 
 std::optional<PinnedPrefixes::Match> PinnedPrefixes::longest(std::span<const TokenId> tokens,
+                                                             std::string_view variant,
                                                              std::int32_t num_tokens, Use use) const {
   std::optional<Match> best;
   for (const Prefix& prefix : prefixes_) {
+    if (prefix.variant != variant) continue;
     const std::size_t taken = std::min(prefix.tokens.size(), tokens.size() - 1);
     if (static_cast<std::int32_t>(taken) <= num_tokens || prefix.tokens.size() > tokens.size()) continue;
     if (use == Use::whole && taken != prefix.tokens.size()) continue;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "request/ids.h"
@@ -19,17 +21,20 @@ class PinnedPrefixes {
     std::int32_t num_tokens = 0;
   };
 
-  void add(SequenceId holder, std::span<const TokenId> tokens);
+  // `variant` as in CacheUse.
+  void add(SequenceId holder, std::span<const TokenId> tokens, std::string_view variant = {});
   void remove(SequenceId holder);  // CHECKs that it is there
 
-  // The longest one that `tokens` begins with, of more than `num_tokens` tokens, less the last token of
-  // `tokens`, which must be computed. Use::whole leaves out those that lose a token so: what is kept at a
-  // prefix's end alone is of no use one token before it.
-  std::optional<Match> longest(std::span<const TokenId> tokens, std::int32_t num_tokens, Use use) const;
+  // The longest one of this variant that `tokens` begins with, of more than `num_tokens` tokens, less the
+  // last token of `tokens`, which must be computed. Use::whole leaves out those that lose a token so: what is
+  // kept at a prefix's end alone is of no use one token before it.
+  std::optional<Match> longest(std::span<const TokenId> tokens, std::string_view variant,
+                               std::int32_t num_tokens, Use use) const;
 
   struct Prefix {
     SequenceId holder{};
     std::vector<TokenId> tokens;
+    std::string variant = {};
   };
   std::span<const Prefix> all() const { return prefixes_; }
 

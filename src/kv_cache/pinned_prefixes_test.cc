@@ -14,14 +14,24 @@ TEST(PinnedPrefixes, TheLongestIsUsedLessTheLastToken) {
   pinned.add(SequenceId{1}, std::vector<TokenId>{1, 2});
   pinned.add(SequenceId{2}, std::vector<TokenId>{1, 2, 3});
   const std::vector<TokenId> prompt = {1, 2, 3};
-  const auto found = pinned.longest(prompt, 0, Use::any_part);
+  const auto found = pinned.longest(prompt, "", 0, Use::any_part);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->num_tokens, 2);
   EXPECT_EQ(found->holder, SequenceId{1}) << "no shorter than the other one";
-  EXPECT_FALSE(pinned.longest(prompt, 2, Use::any_part)) << "no more than is there already";
-  EXPECT_EQ(pinned.longest(std::vector<TokenId>{1, 2, 3, 4}, 0, Use::whole)->holder, SequenceId{2});
+  EXPECT_FALSE(pinned.longest(prompt, "", 2, Use::any_part)) << "no more than is there already";
+  EXPECT_EQ(pinned.longest(std::vector<TokenId>{1, 2, 3, 4}, "", 0, Use::whole)->holder, SequenceId{2});
   pinned.remove(SequenceId{2});
-  EXPECT_EQ(pinned.longest(std::vector<TokenId>{1, 2, 3, 4}, 0, Use::whole)->holder, SequenceId{1});
+  EXPECT_EQ(pinned.longest(std::vector<TokenId>{1, 2, 3, 4}, "", 0, Use::whole)->holder, SequenceId{1});
+}
+
+TEST(PinnedPrefixes, AreOfOneVariant) {
+  PinnedPrefixes pinned;
+  pinned.add(SequenceId{1}, std::vector<TokenId>{1, 2});
+  pinned.add(SequenceId{2}, std::vector<TokenId>{1, 2, 3}, "adapter");
+  const std::vector<TokenId> prompt = {1, 2, 3, 4};
+  EXPECT_EQ(pinned.longest(prompt, "", 0, Use::any_part)->holder, SequenceId{1});
+  EXPECT_EQ(pinned.longest(prompt, "adapter", 0, Use::any_part)->holder, SequenceId{2});
+  EXPECT_FALSE(pinned.longest(prompt, "other", 0, Use::any_part));
 }
 
 // Goal: the answer is the best over all prefixes. Method: each is compared token by token.
@@ -49,7 +59,7 @@ TEST(PinnedPrefixesProperty, AgreesWithAScan) {
         if (same < prefix.size() || (use == Use::whole && same == prompt.size())) continue;
         best = std::max(best, static_cast<std::int32_t>(std::min(same, prompt.size() - 1)));
       }
-      const auto found = pinned.longest(prompt, least, use);
+      const auto found = pinned.longest(prompt, "", least, use);
       ASSERT_EQ(found ? found->num_tokens : least, best);
     }
   }

@@ -28,6 +28,7 @@ PrefixCache::PrefixCache(const KvGeometry& geometry, BlockTables& tables, Prefix
 void PrefixCache::begin(KvSequence& sequence, std::span<const TokenId> prompt, const CacheUse& use) {
   pool_.set_time(use.time);
   sequence.claim = use.claim;
+  sequence.adapter = use.adapter;
   sequence.chain = sequence.root = index_.root(use.salt);
   // A template chooses what follows a prompt: its last tokens may be others in the next turn.
   const std::int32_t behind = std::min(geometry_.block_size(), 16);
@@ -147,7 +148,11 @@ void PrefixCache::publish_arrived(BlockId row, const Row& of) {
       std::ssize(of.content) < geometry_.block_size())
     return;
   pool_.report_eviction(row);
-  observer_->on_stored(of.hash, of.parent ? &*of.parent : nullptr, of.root ? &*of.root : nullptr, of.content);
+  observer_->on_stored({.hash = of.hash,
+                        .parent = of.parent ? &*of.parent : nullptr,
+                        .root = of.root ? &*of.root : nullptr,
+                        .tokens = of.content,
+                        .adapter = of.adapter.get()});
 }
 
 void PrefixCache::take(KvSequence& sequence, const Hit& hit) {
@@ -234,8 +239,11 @@ void PrefixCache::report_stored(const KvSequence& sequence, std::int32_t row, co
                                 std::span<const TokenId> content) {
   pool_.report_eviction(tables_.row(sequence.table, 0, row));
   const bool salted = row == 0 && !(sequence.root == index_.root({}));
-  observer_->on_stored(sequence.chain, row == 0 ? nullptr : &parent, salted ? &sequence.root : nullptr,
-                       content);
+  observer_->on_stored({.hash = sequence.chain,
+                        .parent = row == 0 ? nullptr : &parent,
+                        .root = salted ? &sequence.root : nullptr,
+                        .tokens = content,
+                        .adapter = sequence.adapter.get()});
 }
 
 // Publishes the rows of each window that a position behind `rows` rows sees.

@@ -34,6 +34,7 @@ class PrefixCache {
     std::vector<TokenId> content;
     std::optional<BlockHash> parent = std::nullopt, root = std::nullopt;  // as on_stored() has them
     CacheClaim claim = {};
+    std::shared_ptr<const RequestAdapter> adapter = nullptr;
   };
   struct Reach {
     std::vector<Row> rows;

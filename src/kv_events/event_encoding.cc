@@ -41,10 +41,16 @@ void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t bloc
   // vLLM's offloading connector tells hashes alone, and 0.
   out.unsigned_integer(event.tokens.empty() ? 0 : static_cast<std::uint64_t>(block_size));
   out.text("lora_id");
-  out.nil();
+  if (event.lora_id > 0)
+    out.unsigned_integer(static_cast<std::uint64_t>(event.lora_id));
+  else
+    out.nil();
   write_medium(out, event);
   out.text("lora_name");
-  out.nil();
+  if (event.lora_id > 0)
+    out.text(event.lora_name);
+  else
+    out.nil();
   if (event.salt.empty()) return;
   out.text("extra_keys");
   out.array(event.hashes.size());  // the first block's parent: the others follow from it

@@ -31,6 +31,8 @@ struct CacheEvent {
   std::optional<std::uint64_t> parent;  // block before the first; none: it begins a text
   std::string salt;                     // stands for the salt of a text that only some requests find
   std::vector<TokenId> tokens;          // tokens of all these blocks; none in a tier's event
+  std::int32_t lora_id = 0;             // the adapter that they are computed with; 0: none
+  std::string lora_name = {};
   std::string medium = std::string(kPoolMedium);
 };
 

@@ -49,6 +49,24 @@ TEST(MsgpackWriter, ShortestForms) {
   EXPECT_EQ(hex(out.substr(0, 3)), "da012c");
 }
 
+TEST(EventEncoding, NamesTheAdapterOfItsBlocks) {
+  const auto encoded = [](std::int32_t id, std::string name) {
+    const CacheEventBatch batch{.events = {{.kind = CacheEvent::Kind::stored,
+                                            .hashes = {1},
+                                            .parent = {},
+                                            .salt = {},
+                                            .tokens = {5},
+                                            .lora_id = id,
+                                            .lora_name = std::move(name)}}};
+    return encode(batch, 1);
+  };
+  const std::string adapted = encoded(3, "sql"), plain = encoded(0, "");
+  EXPECT_NE(adapted.find("\xa7lora_id\x03"), std::string::npos) << hex(adapted);
+  EXPECT_NE(adapted.find("\xa9lora_name\xa3sql"), std::string::npos) << hex(adapted);
+  EXPECT_NE(plain.find("\xa7lora_id\xc0"), std::string::npos) << hex(plain);
+  EXPECT_NE(plain.find("\xa9lora_name\xc0"), std::string::npos) << hex(plain);
+}
+
 TEST(EventEncoding, ABatch) {
   const CacheEventBatch batch{
       .number = 7,

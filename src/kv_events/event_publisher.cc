@@ -87,10 +87,9 @@ KvEventPublisher::~KvEventPublisher() {
 }
 
 // Blocks that follow each other go into one event, as vLLM tells them.
-void KvEventPublisher::on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
-                                 std::span<const TokenId> tokens) {
+void KvEventPublisher::on_stored(const Stored& block) {
   const std::optional<std::uint64_t> before =
-      parent != nullptr ? std::optional(external_hash(*parent)) : std::nullopt;
+      block.parent != nullptr ? std::optional(external_hash(*block.parent)) : std::nullopt;
   const bool follows = !events_.empty() && events_.back().kind == CacheEvent::Kind::stored &&
                        events_.back().medium == kPoolMedium && before &&
                        events_.back().hashes.back() == *before;
@@ -98,11 +97,13 @@ void KvEventPublisher::on_stored(const BlockHash& hash, const BlockHash* parent,
     events_.push_back({.kind = CacheEvent::Kind::stored,
                        .hashes = {},
                        .parent = before,
-                       .salt = root != nullptr ? hexadecimal(*root) : std::string(),
-                       .tokens = {}});
+                       .salt = block.root != nullptr ? hexadecimal(*block.root) : std::string(),
+                       .tokens = {},
+                       .lora_id = block.adapter != nullptr ? static_cast<std::int32_t>(block.adapter->id) : 0,
+                       .lora_name = block.adapter != nullptr ? block.adapter->name : std::string()});
   CacheEvent& event = events_.back();
-  event.hashes.push_back(external_hash(hash));
-  event.tokens.insert(event.tokens.end(), tokens.begin(), tokens.end());
+  event.hashes.push_back(external_hash(block.hash));
+  event.tokens.insert(event.tokens.end(), block.tokens.begin(), block.tokens.end());
 }
 
 // Events of the same kind in the same place become one.

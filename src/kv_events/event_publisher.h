@@ -32,8 +32,7 @@ class KvEventPublisher final : public CacheObserver {
                                                           MetricsRegistry& metrics);
   ~KvEventPublisher() override;  // sends what is queued
 
-  void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash* root,
-                 std::span<const TokenId> tokens) override;
+  void on_stored(const Stored& block) override;
   void on_removed(const BlockHash& hash) override { add(CacheEvent::Kind::removed, kPoolMedium, hash); }
   void on_tier_stored(std::size_t tier, const BlockHash& hash) override {
     add(CacheEvent::Kind::stored, media_[tier], hash);

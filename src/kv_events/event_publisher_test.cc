@@ -92,8 +92,9 @@ TEST_F(Publishing, BatchesInOrderWithTopicAndNumber) {
   BlockHasher hasher("m");
   const BlockHash root = hasher.root(""), first = hasher.next(root, std::vector<TokenId>{1, 2}),
                   second = hasher.next(first, std::vector<TokenId>{3, 4});
-  publisher_->on_stored(first, nullptr, nullptr, std::vector<TokenId>{1, 2});
-  publisher_->on_stored(second, &first, nullptr, std::vector<TokenId>{3, 4});
+  const std::vector<TokenId> tokens = {1, 2, 3, 4};
+  publisher_->on_stored({.hash = first, .tokens = std::span(tokens).first(2)});
+  publisher_->on_stored({.hash = second, .parent = &first, .tokens = std::span(tokens).last(2)});
   publisher_->on_tier_stored(1, first);
   publisher_->on_tier_stored(1, second);
   publisher_->on_tier_removed(0, first);

@@ -43,6 +43,7 @@ struct RequestSnapshot {
   std::int64_t position = 0;       // in its queue, 0 is next; among the running by age
   std::int64_t blocks_needed = 0;  // to be admitted; lean: only of the first of a queue
   std::string reason = {};         // one sentence: why it waits, or that it runs; full only
+  std::string adapter = {};        // its name; empty: none; full only
   std::int32_t num_preemptions = 0, num_cached_tokens = 0, num_prompt_tokens = 0;
   std::int64_t num_output_tokens = 0;
   TimeNs arrival = 0, first_scheduled = 0, first_token = 0;  // 0: not yet

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "request/cache_claim.h"
 #include "request/draft_history.h"
 #include "request/order_account.h"
@@ -71,6 +72,8 @@ struct Sequence {
 enum class GroupState : std::uint8_t { waiting, arriving, running, swapped, finished };
 
 struct SequenceGroup {
+  static constexpr char kVariantMark = '\1', kAdapterMark = '\2';
+
   Request request;
   std::uint64_t seed = 0;                            // the request's, or drawn by the engine
   std::int32_t rotation = 0;                         // rotation of queries and keys: as RotationRule says
@@ -99,13 +102,24 @@ struct SequenceGroup {
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
 
   const SamplingParams& sampling() const { return request.sampling; }
-  // Names all that K and V depend on beside tokens: those of a prefix fit another group of an equal one. No
-  // text of a client's gives one with a rotation.
+  // Names all that K and V depend on beside tokens, the rotation and the adapter's content; empty: nothing.
+  std::string kv_variant() const {
+    if (rotation == 0 && request.adapter == nullptr) return {};
+    std::string out = kVariantMark + std::to_string(rotation);
+    if (request.adapter != nullptr) {
+      const std::string& identity = request.adapter->identity;
+      out += concat(kAdapterMark, identity.size(), kAdapterMark, identity);
+    }
+    return out + kVariantMark;
+  }
+  // That and the client's salt: K/V of a prefix are found by groups of an equal one. No text of a client's
+  // gives one with a variant.
   std::string prefix_salt() const {
-    constexpr char kMark = '\1';
     const std::string& salt = request.cache_salt;
-    if (rotation == 0 && !salt.starts_with(kMark)) return salt;
-    return kMark + std::to_string(rotation) + kMark + salt;
+    std::string variant = kv_variant();
+    if (variant.empty() && salt.starts_with(kVariantMark))
+      variant = std::string(1, kVariantMark) + "0" + kVariantMark;
+    return variant + salt;
   }
   CacheClaim cache_claim() const {
     constexpr TimeNs kSecond = 1'000'000'000;

@@ -28,7 +28,8 @@ BlockHash name(std::uint64_t number) { return {.words = {number, 0, 0, 0}}; }
 void store(CacheObserver& cache, const std::vector<TokenId>& ids, std::uint64_t number) {
   for (std::size_t at = 0; at + kBlock <= ids.size(); at += kBlock) {
     const BlockHash hash = name(number + at / kBlock), parent = name(number + at / kBlock - 1);
-    cache.on_stored(hash, at == 0 ? nullptr : &parent, nullptr, std::span(ids).subspan(at, kBlock));
+    cache.on_stored(
+        {.hash = hash, .parent = at == 0 ? nullptr : &parent, .tokens = std::span(ids).subspan(at, kBlock)});
   }
 }
 

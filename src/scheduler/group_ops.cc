@@ -133,6 +133,7 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
   }
   out.num_prompt_tokens = sequence.num_prompt_tokens;
   out.rotation = group.rotation;
+  if (group.request.adapter != nullptr) out.adapter = group.request.adapter->id;
   out.block_table = tables.blocks;
   out.first_row = tables.first_row;
   out.more_tables = tables.more;

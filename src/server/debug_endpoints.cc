@@ -105,6 +105,7 @@ void write(JsonWriter& json, const EngineSnapshot& snapshot, const RequestSnapsh
   field(json, "blocks_needed", request.blocks_needed);
   field(json, "blocks_free", snapshot.num_available_blocks);
   json.key("reason").string(request.reason);
+  if (!request.adapter.empty()) json.key("adapter").string(to_valid_utf8(request.adapter));
   field(json, "num_preemptions", request.num_preemptions);
   field(json, "num_cached_tokens", request.num_cached_tokens);
   field(json, "num_prompt_tokens", request.num_prompt_tokens);

@@ -189,6 +189,23 @@ void code_work(Coder code, W& work) {
   code(work.whole_prompt);
 }
 
+// Beside its id what K/V are kept under; its weights are no matter of decisions.
+template <class Coder, class R>
+void code_adapter(Coder code, R& request) {
+  bool has_adapter = request.adapter != nullptr;
+  code(has_adapter);
+  if (!has_adapter) return;
+  RequestAdapter adapter;
+  if (request.adapter != nullptr) adapter = *request.adapter;
+  auto id = static_cast<std::int32_t>(adapter.id);
+  code(id, 1, kMaxInt32);
+  code(adapter.name);
+  code(adapter.identity);
+  adapter.id = AdapterId{id};
+  if constexpr (!std::is_const_v<R>)
+    request.adapter = std::make_shared<const RequestAdapter>(std::move(adapter));
+}
+
 // Fields that decisions depend on; how tokens are drawn does not matter to them.
 template <class Coder, class R>
 void code_request(Coder code, R& request) {
@@ -203,6 +220,7 @@ void code_request(Coder code, R& request) {
   code(request.tenant);
   code(request.weight, 1, kMaxInt32);
   code_work(code, request.work);
+  code_adapter(code, request);
   code(request.arrival_time, -kMaxTime, kMaxTime);
   code(sampling.n, 1, kMaxWidth);
   code(sampling.best_of, 1, kMaxWidth);

@@ -15,17 +15,16 @@ namespace {
 // One engine's prefix cache, from its events alone: a block is known by the hash of all tokens up to its end.
 class CacheMirror final : public CacheObserver {
  public:
-  void on_stored(const BlockHash& hash, const BlockHash* parent, const BlockHash*,
-                 std::span<const TokenId> tokens) override {
+  void on_stored(const Stored& block) override {
     std::uint64_t chain = 0;
-    if (parent != nullptr) {
-      const auto known = chains_.find(*parent);
+    if (block.parent != nullptr) {
+      const auto known = chains_.find(*block.parent);
       if (known == chains_.end()) return;
       chain = known->second;
     }
-    chain = after(chain, tokens);
-    block_size_ = tokens.size();
-    chains_[hash] = chain;
+    chain = after(chain, block.tokens);
+    block_size_ = block.tokens.size();
+    chains_[block.hash] = chain;
     held_.insert(chain);
   }
   void on_removed(const BlockHash& hash) override {

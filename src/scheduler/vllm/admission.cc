@@ -133,10 +133,11 @@ bool Admission::try_admit(SequenceGroup& group) {
   const auto leader_at = std::ranges::find_if(group.sequences, [](const auto& s) { return !s->finished(); });
   CHECK(leader_at != group.sequences.end());
   Sequence& leader = **leader_at;
-  const std::int32_t cached =
-      kv.add_sequence(leader.id, leader.tokens,
-                      CacheUse(group.prefix_salt(), group.cache_claim(), group.request.arrival_time),
-                      group.takes_cached_prefix());
+  const std::string salt = group.prefix_salt(), variant = group.kv_variant();
+  CacheUse use(salt, group.cache_claim(), group.request.arrival_time);
+  use.variant = variant;
+  use.adapter = group.request.adapter;
+  const std::int32_t cached = kv.add_sequence(leader.id, leader.tokens, use, group.takes_cached_prefix());
   leader.state = SequenceState::resident;
   leader.num_computed_tokens = cached;
   if (alone && records_.plan().batch().empty() && whole) budget.raise_to(leader.num_missing());

@@ -14,8 +14,10 @@ bool Arrivals::begin(SequenceGroup& group) {
   CHECK(leader != group.sequences.end());
   const std::int64_t margin = records_.queues.running().empty() ? 0 : records_.watermark_blocks;
   const std::string salt = group.prefix_salt();
-  const KvTiering::Arrival answer = records_.kv.tiering().begin_arrival(
-      (*leader)->id, (*leader)->tokens, CacheUse(salt, group.cache_claim()), margin);
+  CacheUse use(salt, group.cache_claim());
+  use.adapter = group.request.adapter;
+  const KvTiering::Arrival answer =
+      records_.kv.tiering().begin_arrival((*leader)->id, (*leader)->tokens, use, margin);
   if (answer == KvTiering::Arrival::no_room) return false;
   group.asked_tiers = true;
   if (answer == KvTiering::Arrival::nothing) return false;

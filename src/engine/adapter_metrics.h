@@ -1,0 +1,37 @@
+#pragma once
+// AdapterMetrics: vLLM's `lora_requests_info`: which adapters requests wait for, and with which some run, as
+// labels of one sample whose value is the time of the latest change. Routers send a request for an adapter
+// where it is among them. Only with --enable-lora. Threads: the engine thread's; exposed by any.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/metrics.h"
+#include "engine/step_observer.h"
+
+namespace pagoda {
+
+class AdapterMetrics final : public StepObserver {
+ public:
+  // `max_loras`: how many may be among both.
+  AdapterMetrics(MetricsRegistry& registry, std::int32_t max_loras);
+
+  void on_submit(const Request& request) override;
+  void on_step(const StepReport& report) override;
+  void on_ended(const EndedRequest& ended) override;
+
+ private:
+  struct Held {
+    std::string adapter;
+    bool running = false;
+  };
+  void set_running(const SequenceGroup& group, bool running);
+  void tell();
+
+  const std::int32_t max_loras_;
+  InfoGauge& info_;
+  std::map<RequestId, Held> requests_;  // with an adapter
+  std::string told_;                    // labels
+};
+
+}  // namespace pagoda
