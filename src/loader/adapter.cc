@@ -217,20 +217,27 @@ bool Adapter::unchanged() const {
 }
 
 Result<Adapter> Adapter::open_folder(const std::string& folder, float scale) {
-  Adapter out;
+  PAGODA_ASSIGN_OR_RETURN(std::string config,
+                          read_text_file(in_folder(folder, kPeftConfig), kMaxAdapterConfig));
+  std::error_code error;
+  const std::string weights = in_folder(folder, "adapter_model.safetensors");
+  if (!fs::exists(weights, error) && fs::exists(in_folder(folder, "adapter_model.bin"), error))
+    return unimplemented("adapter_model.bin is a pickle; save the adapter as safetensors");
+  PAGODA_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::open(weights));
+  PAGODA_ASSIGN_OR_RETURN(Adapter out, parse(std::move(config), file, scale));
   out.path_ = folder;
+  return out;
+}
+
+Result<Adapter> Adapter::parse(std::string text, const SafetensorsFile& file, float scale) {
+  Adapter out;
+  out.config_ = std::move(text);
   out.scale_ = scale;
-  PAGODA_ASSIGN_OR_RETURN(out.config_, read_text_file(in_folder(folder, kPeftConfig), kMaxAdapterConfig));
   PAGODA_ASSIGN_OR_RETURN(const json::object config, parse_json_object(out.config_, kPeftConfig));
   PAGODA_RETURN_IF_ERROR(check_is_plain(config));
   PAGODA_ASSIGN_OR_RETURN(const PeftScales scales, read_scales(config));
   const bool transposed = is_set(config, "fan_in_fan_out");
   out.keeps_tied_head_ = is_set(config, "ensure_weight_tying");
-  std::error_code error;
-  const std::string weights = in_folder(folder, "adapter_model.safetensors");
-  if (!fs::exists(weights, error) && fs::exists(in_folder(folder, "adapter_model.bin"), error))
-    return unimplemented("adapter_model.bin is a pickle; save the adapter as safetensors");
-  PAGODA_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(weights));
   out.files_.push_back(file);
   for (const FileTensor& tensor : file.tensor_list()) {
     PAGODA_ASSIGN_OR_RETURN(const PartName part, part_of(tensor.name));
@@ -288,8 +295,13 @@ Result<Adapter> Adapter::open_folder(const std::string& folder, float scale) {
 
 Result<Adapter> Adapter::open_gguf(const std::string& path, float scale) {
   PAGODA_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
-  Adapter out;
+  PAGODA_ASSIGN_OR_RETURN(Adapter out, parse(file, scale));
   out.path_ = path;
+  return out;
+}
+
+Result<Adapter> Adapter::parse(const GgufFile& file, float scale) {
+  Adapter out;
   out.scale_ = scale;
   out.format_ = ModelFormat::gguf;
   out.files_.push_back(file);

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "loader/gguf.h"
 #include "loader/model_source.h"
+#include "loader/safetensors.h"
 #include "loader/tensor_file.h"
 #include "tensor/tensor_view.h"
 
@@ -40,6 +42,9 @@ class Adapter {
   // the user's, beside the adapter's own. unimplemented: what is not plain LoRA or DoRA, by name;
   // corrupt_data.
   static Result<Adapter> open(const std::string& path, float scale, const HubPaths& hub);
+  // The same of what its files hold, without a path: PEFT's, whose configuration is `config`, or llama.cpp's.
+  static Result<Adapter> parse(std::string config, const SafetensorsFile& file, float scale);
+  static Result<Adapter> parse(const GgufFile& file, float scale);
 
   const std::string& path() const { return path_; }
   ModelFormat format() const { return format_; }
