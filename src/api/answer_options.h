@@ -7,6 +7,7 @@
 
 #include "api/tool_origins.h"
 #include "request/ids.h"
+#include "request/request_adapter.h"
 #include "text/answer_parser.h"
 
 namespace pagoda {
@@ -28,6 +29,7 @@ struct AnswerOptions {
   bool include_stop = false;
   std::int32_t min_tokens = 0;
   std::vector<PromptInfo> prompts;
+  AdapterCatalog::Handle adapter = nullptr;  // that it is computed with; null: none
   // Parser of reasoning and tool calls in the text; absent: all of it is content.
   std::optional<AnswerParserOptions> parser;
   ToolOrigins origins = {};       // tools whose calls the client knows under other names than the model

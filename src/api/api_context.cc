@@ -36,16 +36,31 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
-Status check_model(std::string_view name, const ApiContext& context) {
-  if (std::ranges::find(context.model_names, name) != context.model_names.end()) return {};
+Result<AdapterCatalog::Handle> choose_model(std::string_view name, const ApiContext& context) {
+  const AdapterCatalog::Handle none;
+  if (std::ranges::find(context.model_names, name) != context.model_names.end()) return none;
+  if (context.adapters != nullptr)
+    if (AdapterCatalog::Handle adapter = context.adapters->find(name)) return adapter;
   // Hugging Face's clients send these where their user names no model, since TGI has one.
-  if (name == "dummy" || name == "tgi") return {};
+  if (name == "dummy" || name == "tgi") return none;
   const auto matches = [name](const std::string& pattern) { return matches_pattern(name, pattern); };
-  if (std::ranges::any_of(context.model_patterns, matches)) return {};
+  if (std::ranges::any_of(context.model_patterns, matches)) return none;
   return not_found(concat("The model `", name, "` does not exist. This server has `",
                           context.model_names.front(), "`."))
       .with_param("model")
       .with_reason("model_not_found");
+}
+
+Status check_model(std::string_view name, const ApiContext& context) {
+  const Result<AdapterCatalog::Handle> chosen = choose_model(name, context);
+  return chosen ? ok_status() : chosen.error();
+}
+
+std::vector<std::string> listed_models(const ApiContext& context) {
+  std::vector<std::string> names = context.model_names;
+  if (context.adapters != nullptr)
+    for (const AdapterCatalog::Handle& adapter : context.adapters->list()) names.push_back(adapter->name);
+  return names;
 }
 
 }  // namespace pagoda

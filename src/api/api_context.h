@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "request/ids.h"
+#include "request/request_adapter.h"
 #include "request/work.h"
 #include "text/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -49,10 +50,11 @@ struct ApiContext {
   const ChatTemplate* chat_template = nullptr;  // borrowed; null: chat requests are refused
   const ChatTemplate* tool_template = nullptr;  // template of conversations with tools; null: chat_template
   GrammarService* grammars = nullptr;           // borrowed; null: answers cannot be held to a form
-  std::vector<std::string> model_names;         // at least one; answers carry the first
-  std::vector<std::string> model_patterns;      // further names, where '*' stands for any text; not listed
-  std::string model_root;                       // shown by /v1/models
-  std::string tool_parser, reasoning_parser;    // names of text/answer_formats.h; empty: their markup is text
+  // At least one; answers carry the first, or the name of the adapter that the request chose.
+  std::vector<std::string> model_names;
+  std::vector<std::string> model_patterns;    // further names, where '*' stands for any text; not listed
+  std::string model_root;                     // shown by /v1/models
+  std::string tool_parser, reasoning_parser;  // names of text/answer_formats.h; empty: their markup is text
   std::int32_t max_model_len = 0;
   std::int32_t max_num_seqs = 0;       // that run at the same time; only shown
   std::int32_t vocab_size = 0;         // ids that the model knows
@@ -68,6 +70,7 @@ struct ApiContext {
   std::string tokenizer_info;      // tokenizer_config.json as JSON; empty: no tokenizer
   ModelFacts facts;
   std::optional<VectorModel> vectors;  // absent: it generates text
+  AdapterCatalog* adapters = nullptr;  // borrowed; null: requests cannot choose one
   AnswerStore* answers = nullptr;      // borrowed; null: nothing is kept
   DetachedCalls* detached = nullptr;   // borrowed; null: no call goes on without its client
   std::int64_t model_created = 0;      // unix seconds
@@ -82,7 +85,17 @@ struct ApiContext {
 inline bool is_pattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
 bool matches_pattern(std::string_view name, std::string_view pattern);
 
-// The model that a request names: ok where it is served, else not_found (model_not_found).
+// The adapter that a request chooses by the name of its model; null: the model as it is. not_found
+// (model_not_found): there is no such model here.
+Result<AdapterCatalog::Handle> choose_model(std::string_view name, const ApiContext& context);
+// The same, where it does not matter which.
 Status check_model(std::string_view name, const ApiContext& context);
+
+// The name of the model that an answer carries.
+inline const std::string& answering_model(const AdapterCatalog::Handle& adapter, const ApiContext& context) {
+  return adapter != nullptr ? adapter->name : context.model_names.front();
+}
+// All names that are listed, the adapters' last.
+std::vector<std::string> listed_models(const ApiContext& context);
 
 }  // namespace pagoda

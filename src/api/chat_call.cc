@@ -168,6 +168,7 @@ Result<ChatRequest> make_request(ChatCall& call, std::string_view param, std::ve
   out.request.cache_hint = std::move(call.cache_hint);
   out.request.sampling.max_tokens = *budget;
   out.request.prompt_token_ids = prompt;
+  out.request.adapter = call.answer.adapter;
   call.answer.prompts.push_back({.text = {}, .token_ids = std::move(prompt)});
   return out;
 }

@@ -53,6 +53,7 @@ class StateWriter : public AnswerWriter {
   // Appends the whole answer, which has ended without an error.
   virtual void write_body(std::string& out) = 0;
   virtual void note_output() {}
+  const std::string& model_name() const { return answering_model(options_.adapter, context_); }
   // How often the text of log-probabilities stands in memory at the end.
   virtual std::int64_t num_copies() const { return 1; }
 

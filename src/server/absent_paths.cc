@@ -10,7 +10,6 @@ constexpr std::string_view kStateful =
     "Conversations are kept by /v1/responses, with 'previous_response_id'.";
 constexpr std::string_view kModels =
     "A server has the model that it was started with; 'pagoda pull', 'list' and 'rm' manage files.";
-constexpr std::string_view kAdapters = "Adapters are merged into the model at start: --lora names them.";
 constexpr std::string_view kCompletions = "Texts are continued by /v1/completions and /v1/chat/completions.";
 constexpr std::string_view kEmbeddings = "Vectors are made by /v1/embeddings.";
 constexpr std::string_view kClassify = "Texts are classified by /classify, of a model that classifies.";
@@ -42,8 +41,6 @@ constexpr AbsentPath kAbsent[] = {
     {"/embed_all", kEmbeddings},
     {"/embed_sparse", kEmbeddings},
     {"/embed_multi", kEmbeddings},
-    {"/load_lora_adapter", kAdapters},
-    {"/unload_lora_adapter", kAdapters},
     {"/generate", kCompletions},
     {"/generate_stream", kCompletions},
     {"/inference/v1/generate", kCompletions},

@@ -16,7 +16,6 @@ TEST(AbsentPaths, AreKnownWithAndWithoutTheVersionAndWhatIsBelowThem) {
   for (const char* path : {"/v2/chat", "/v1/chat", "/invocations", "/generate_stream"})
     EXPECT_NE(instead_of(path).find("/v1/chat/completions"), std::string_view::npos) << path;
   EXPECT_NE(instead_of("/embed_all").find("/v1/embeddings"), std::string_view::npos);
-  EXPECT_NE(instead_of("/v1/load_lora_adapter").find("--lora"), std::string_view::npos);
   for (const char* path : {"", "/", "/v1", "/v1/audios", "/v1/other", "/v1/v1/audio"})
     EXPECT_EQ(instead_of(path), "") << path;
 }

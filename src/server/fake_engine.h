@@ -39,6 +39,7 @@ class FakeEngine final : public EngineClient {
   Status fault;  // that it has died of; set before is_healthy
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
+  std::atomic<int> last_adapter{0};  // id of the latest request's; 0: none
   // Requests end within submit(): a token, then an error, before their client's connection runs again.
   std::atomic<bool> fails_at_once{false};
 
@@ -106,6 +107,7 @@ class FakeEngine final : public EngineClient {
   }
 
   Status submit(Request request, std::shared_ptr<OutputSink> sink) override {
+    last_adapter = request.adapter == nullptr ? 0 : static_cast<int>(request.adapter->id);
     if (draining) return unavailable("The engine is draining.");
     if (fails_at_once) {
       Running running;

@@ -8,10 +8,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "api/errors.h"
+#include "api/fake_adapters.h"
 #include "api/json.h"
 #include "api/test_support.h"
 #include "base/strings.h"
@@ -47,7 +49,7 @@ class InProcess {
   InProcess()
       : model_(1024),
         grammars_(std::make_shared<CheckedGrammars>(), {}),
-        server_({}, true, engine_, context(), metrics_) {}
+        server_(config(), true, engine_, context(), metrics_) {}
 
   void serve(Serves what, bool whole_prompt = false) {
     server_.api.vectors.reset();
@@ -95,11 +97,19 @@ class InProcess {
     }
   };
 
+  static ServerConfig config() {
+    ServerConfig config;
+    config.runtime_adapters = true;
+    return config;
+  }
+
   const ApiContext& context() {
     model_.context.tokenizer = &tokens_;
     model_.context.grammars = &grammars_;
     model_.context.tool_parser = "hermes";
     model_.context.reasoning_parser = "qwen3";
+    model_.context.adapters = &adapters_;
+    CHECK(adapters_.load("adapter", "path", true));
     return model_.context;
   }
 
@@ -143,6 +153,7 @@ class InProcess {
   Outcome ask(WaitHandler handler, const ApiCall& call, const Route& route, unsigned) {
     const auto wait = handler(call, server_, [] {});
     if (!wait) return {.wrong = check_error(route, wait.error()), .refused = wait.error()};
+    while (!(*wait)->ready()) std::this_thread::yield();
     return {};
   }
   Outcome ask(StreamHandler handler, const ApiCall& call, const Route& route, unsigned) {
@@ -201,6 +212,7 @@ class InProcess {
   MetricsRegistry metrics_;
   TestModel model_;
   Tokens tokens_;
+  FakeAdapters adapters_{/*keeps=*/true};
   GrammarService grammars_;
   ServerContext server_;
 };

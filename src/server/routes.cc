@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "server/adapter_endpoints.h"
 #include "server/control_endpoints.h"
 #include "server/debug_endpoints.h"
 #include "server/endpoints.h"
@@ -87,9 +88,10 @@ const Protocol* RouteTable::nearest_protocol(std::string_view path) const {
   for (const Place& place : places_) {
     const auto end = std::ranges::mismatch(path, place.path).in1;
     const std::size_t folder = path.substr(0, static_cast<std::size_t>(end - path.begin())).rfind('/');
-    if (folder == std::string_view::npos || folder <= most) continue;
+    const Protocol* const protocol = place.routes.front().protocol;
+    if (folder == std::string_view::npos || folder <= most || protocol == nullptr) continue;
     most = folder;
-    nearest = place.routes.front().protocol;
+    nearest = protocol;
   }
   return nearest;
 }
@@ -129,8 +131,8 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
 
 std::vector<Route> all_routes(const std::vector<const Protocol*>& protocols, bool page) {
   std::vector<Route> routes = page ? page_routes() : std::vector<Route>();
-  for (const std::span<const Route> rows :
-       {small_routes(), debug_routes(), live_routes(), prefix_routes(), control_routes(), info_routes()})
+  for (const std::span<const Route> rows : {small_routes(), debug_routes(), live_routes(), prefix_routes(),
+                                            control_routes(), adapter_routes(), info_routes()})
     routes.insert(routes.end(), rows.begin(), rows.end());
   for (const Protocol* protocol : protocols) {
     for (const ApiRoute& row : protocol->routes) {

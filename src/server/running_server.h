@@ -32,8 +32,11 @@ inline bool eventually(const std::function<bool()>& condition,
 // A server on a free port, run by a thread of its own until the end of the test.
 class RunningServer {
  public:
-  // Before `client`, if there is one, instead of its own engine.
-  explicit RunningServer(ServerConfig config = {}, EngineClient* client = nullptr) : model_(4096) {
+  // Before `client`, if there is one, instead of its own engine. `adapters`: that requests can choose.
+  explicit RunningServer(ServerConfig config = {}, EngineClient* client = nullptr,
+                         AdapterCatalog* adapters = nullptr)
+      : model_(4096) {
+    model_.context.adapters = adapters;
     set_log_level(LogLevel::off);
     config.port = 0;
     config.handle_signals = false;

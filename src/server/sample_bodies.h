@@ -143,6 +143,10 @@ inline constexpr SampleBody kSampleBodies[] = {
     {"/admin/prefixes", R"({"name":"p","messages":[{"role":"system","content":"a"}],
       "tools":[{"type":"function","function":{"name":"f"}}]})"},
     {"/admin/prefixes", R"({"name":"q","prompt":[1,2]})"},
+    {"/v1/load_lora_adapter", R"({"lora_name":"another","lora_path":"path","load_inplace":true})"},
+    {"/v1/unload_lora_adapter", R"({"lora_name":"adapter"})"},
+    {"/v1/completions", R"({"model":"adapter","prompt":"ab","max_tokens":4,"lora":[{"id":0,"scale":1}]})"},
+    {"/completion", R"({"model":"adapter","prompt":"a","n_predict":4,"lora":[{"id":0,"scale":1}]})"},
 };
 
 // One that looks at everything that a conversation may have, as the templates of models do.

@@ -42,8 +42,9 @@ struct ServerConfig {
   std::vector<std::string> allowed_hosts;    // further Host names on a loopback bind; "*": any
   std::vector<const Protocol*> protocols;    // none: all that there are
   std::string metrics_prefix = "vllm:";
-  std::string root_path;  // prefix of a proxy in front: paths come with it or without; empty: none
-  bool page = true;       // at /
+  std::string root_path;          // prefix of a proxy in front: paths come with it or without; empty: none
+  bool page = true;               // at /
+  bool runtime_adapters = false;  // administrators may load and unload adapters
   bool access_log = true;
   bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
   std::function<void()> reload;    // on SIGHUP; none: there is nothing to reload

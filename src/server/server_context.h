@@ -22,6 +22,7 @@
 #include "server/keys/key_store.h"
 #include "server/live_calls.h"
 #include "server/live_desk.h"
+#include "server/loading_thread.h"
 #include "server/memory_accounts.h"
 #include "server/protocols.h"
 #include "server/routes.h"
@@ -97,6 +98,7 @@ struct ServerContext {
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
   std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
+  LoadingThread loading;                        // loads adapters
   JobPool jobs;                                 // its threads use all of the above
   BackgroundCalls background;                   // likewise
 };

@@ -107,7 +107,7 @@ void MessageWriter::begin_message(std::string& out) {
   begun_ = true;
   event(out, "message_start", [this](JsonWriter& json) {
     json.key("message").begin_object().key("id").string(id_).key("type").string("message");
-    json.key("role").string("assistant").key("model").string(context_.model_names.front());
+    json.key("role").string("assistant").key("model").string(model_name());
     json.key("content").begin_array().end_array();
     json.key("stop_reason").null().key("stop_sequence").null().key("usage");
     write_usage(json);
@@ -192,7 +192,7 @@ void MessageWriter::write_body(std::string& out) {
   const ChoiceState::Fresh fresh = std::exchange(state_.choices.front().fresh, {});
   JsonWriter json(out);
   json.begin_object().key("id").string(id_).key("type").string("message").key("role").string("assistant");
-  json.key("model").string(context_.model_names.front()).key("content").begin_array();
+  json.key("model").string(model_name()).key("content").begin_array();
   if (!fresh.reasoning.empty()) {
     json.begin_object().key("type").string("thinking").key("thinking").string(to_valid_utf8(fresh.reasoning));
     json.key("signature").string(signature()).end_object();

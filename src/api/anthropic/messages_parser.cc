@@ -11,6 +11,7 @@
 #include "api/reasoning_fields.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/assign_or_return.h"
 #include "base/ends.h"
 #include "base/strings.h"
 
@@ -269,10 +270,12 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   FieldReader fields(value->as_object());
   const std::optional<std::string> model = fields.string("model", 1024);
   if (fields.ok() && !model) fields.fail("model", "is required");
-  if (model) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
 
   MessagesCall call;
   ChatCall& chat = call.chat;
+  if (model) {
+    PAGODA_ASSIGN_OR_RETURN(chat.answer.adapter, choose_model(*model, context));
+  }
   chat.sampling = default_sampling(context);
   chat.clip_max_tokens = true;
   read_conversation(fields, chat.conversation, chat.warnings);

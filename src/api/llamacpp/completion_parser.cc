@@ -8,6 +8,7 @@
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
+#include "api/model_fields.h"
 #include "api/peer_sampling.h"
 #include "api/prompt_limits.h"
 #include "api/tool_fields.h"
@@ -24,7 +25,6 @@ constexpr std::size_t kMaxBiases = 1024;
 constexpr std::size_t kMaxResponseFields = 256;
 constexpr std::int64_t kMaxAnswers = 128;  // to a prompt
 constexpr std::string_view kTextOnly = "this model supports text only";
-constexpr std::string_view kNotImplemented = "this server does not implement it";
 
 using Ids = std::vector<TokenId>;
 
@@ -204,6 +204,13 @@ Status add_requests(std::vector<Ids> prompts, ChatCall& call, const ApiContext& 
   return ok_status();
 }
 
+// llama.cpp's program has one model, whatever a call names; an adapter is meant by its name.
+void read_adapter(FieldReader& fields, const ApiContext& context, ChatCall& call) {
+  const std::optional<std::string> model = fields.string("model", 1024);
+  if (model && context.adapters != nullptr) call.answer.adapter = context.adapters->find(*model);
+  read_lora(fields, context, call.answer.adapter);
+}
+
 }  // namespace
 
 Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infill,
@@ -235,7 +242,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.form = read_llamacpp_grammar(fields);
   read_choices(fields, context, call);
   fields.not_built("image_data", kTextOnly);
-  fields.not_built("lora", kNotImplemented);
+  read_adapter(fields, context, call);
   if (!fields.ok()) return fields.status();
   std::vector<Ids> prompts;
   if (infill) {
@@ -253,9 +260,9 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   }
   note_unknown_fields(
       fields, out.warnings,
-      {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "model", "dry_base",
-       "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent",
-       "mirostat_tau", "mirostat_eta", "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
+      {"cache_prompt", "id_slot", "n_keep", "n_discard", "n_cache_reuse", "dry_base", "dry_allowed_length",
+       "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "mirostat_tau", "mirostat_eta",
+       "t_max_prompt_ms", "sse_ping_interval", "penalize_nl", "slot_id"});
   PAGODA_RETURN_IF_ERROR(add_requests(std::move(prompts), call, context, out));
   out.answer = std::move(call.answer);
   return out;

@@ -55,7 +55,7 @@ void LlamaCompletionWriter::write_end(std::size_t index, JsonWriter& json) const
   const ChoiceState& choice = state_.choices[index];
   const SamplingParams& sampling = requests_[index / state_.width()].sampling;
   const auto* word = std::get_if<std::string>(&choice.stop_reason);
-  json.key("model").string(context_.model_names.front()).key("prompt");
+  json.key("model").string(model_name()).key("prompt");
   json.string(to_valid_utf8(prompts_[index / state_.width()]));
   json.key("generation_settings")
       .begin_object()

@@ -1,7 +1,11 @@
 #include "api/llamacpp/llamacpp_protocol.h"
 
+#include <boost/json/array.hpp>
+
+#include "api/json.h"
 #include "api/llamacpp/completion_parser.h"
 #include "api/llamacpp/completion_writer.h"
+#include "api/model_fields.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -65,7 +69,39 @@ Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-Result<ApiAnswer> no_adapters(const ApiCall&, const ApiContext&) { return ApiAnswer("[]"); }
+// The scale is that of calls which say nothing of adapters.
+Result<ApiAnswer> adapters(const ApiCall&, const ApiContext& context) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_array();
+  if (context.adapters != nullptr) {
+    for (const AdapterCatalog::Handle& adapter : context.adapters->list()) {
+      json.begin_object().key("id").integer(llama_id(*adapter)).key("name").string(adapter->name);
+      json.key("path").string(to_valid_utf8(adapter->path)).key("scale").integer(0);
+      json.key("task_name").string("").key("prompt_prefix").string("").end_object();
+    }
+  }
+  json.end_array();
+  return ApiAnswer(std::move(out));
+}
+
+// [{"id", "scale"}] sets the scales of calls that say nothing of adapters, which are all 0 here: whoever asks
+// may have asked for the model as it is.
+Result<ApiAnswer> set_scales(const ApiCall& call, const ApiContext& context) {
+  const Result<boost::json::value> value = parse_json(call.body);
+  if (!value) return value.error();
+  boost::json::object body;
+  body["lora"] = value->is_object() ? boost::json::value(boost::json::array{*value}) : *value;
+  FieldReader fields(body);
+  AdapterCatalog::Handle chosen;
+  read_lora(fields, context, chosen);
+  if (!fields.ok()) return fields.status();
+  if (chosen != nullptr)
+    return invalid_argument(concat("An adapter is chosen by each request: \"model\": \"", chosen->name,
+                                   "\", or \"lora\": [{\"id\": ", llama_id(*chosen), ", \"scale\": 1}]."))
+        .with_param("scale");
+  return ApiAnswer(R"({"success":true})");
+}
 
 constexpr RouteFacts post(std::string_view path) {
   return {.method = "POST",
@@ -79,7 +115,8 @@ constexpr ApiRoute kRoutes[] = {
     {post("/completion"), completion},
     {post("/infill"), infill},
     {{.method = "GET", .path = "/props"}, props},
-    {{.method = "GET", .path = "/lora-adapters"}, no_adapters},
+    {{.method = "GET", .path = "/lora-adapters"}, adapters},
+    {{.method = "POST", .path = "/lora-adapters", .role = Role::admin, .body = BodyForm::any}, set_scales},
 };
 
 constexpr Protocol kProtocol = {.name = "llamacpp", .routes = kRoutes, .error_body = llamacpp_error_body};

@@ -47,7 +47,7 @@ Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("models").begin_array();
-  for (const std::string& name : context.model_names) write_model(json, name, context);
+  for (const std::string& name : listed_models(context)) write_model(json, name, context);
   json.end_array().end_object();
   return ApiAnswer(std::move(out));
 }
@@ -82,7 +82,7 @@ Result<ApiAnswer> v0_models(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("object").string("list").key("data").begin_array();
-  for (const std::string& name : context.model_names) write_v0_model(json, name, context);
+  for (const std::string& name : listed_models(context)) write_v0_model(json, name, context);
   json.end_array().end_object();
   return ApiAnswer(std::move(out));
 }

@@ -10,6 +10,7 @@
 #include "api/peer_sampling.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -193,11 +194,16 @@ Result<std::optional<ChatRequest>> generate_request(FieldReader& fields, ChatCal
 
 }  // namespace
 
-Status check_ollama_model(std::string_view name, const ApiContext& context) {
+Result<AdapterCatalog::Handle> choose_ollama_model(std::string_view name, const ApiContext& context) {
   constexpr std::string_view kTag = ":latest";
-  Status found = check_model(name, context);
-  if (found.ok() || !name.ends_with(kTag)) return found;
-  return check_model(name.substr(0, name.size() - kTag.size()), context);
+  Result<AdapterCatalog::Handle> found = choose_model(name, context);
+  if (found || !name.ends_with(kTag)) return found;
+  return choose_model(name.substr(0, name.size() - kTag.size()), context);
+}
+
+Status check_ollama_model(std::string_view name, const ApiContext& context) {
+  const Result<AdapterCatalog::Handle> chosen = choose_ollama_model(name, context);
+  return chosen ? ok_status() : chosen.error();
 }
 
 Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const ApiContext& context) {
@@ -206,13 +212,15 @@ Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const Api
   FieldReader fields(value->as_object());
   const std::optional<std::string> model = fields.string("model", 1024);
   if (fields.ok() && !model) fields.fail("model", "is required");
-  if (model) PAGODA_RETURN_IF_ERROR(check_ollama_model(*model, context));
 
   OllamaCall out;
   out.chat = chat;
   out.stream = fields.boolean("stream").value_or(true);
   out.unloads = read_unload(fields);
   ChatCall call;
+  if (model) {
+    PAGODA_ASSIGN_OR_RETURN(call.answer.adapter, choose_ollama_model(*model, context));
+  }
   call.sampling = default_sampling(context);
   read_options(fields, call);
   read_think(fields, call.conversation);

@@ -23,7 +23,8 @@ struct OllamaCall {
 
 Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const ApiContext& context);
 
-// check_model(), for whom "NAME:latest" is NAME.
+// choose_model(), for whom "NAME:latest" is NAME.
+Result<AdapterCatalog::Handle> choose_ollama_model(std::string_view name, const ApiContext& context);
 Status check_ollama_model(std::string_view name, const ApiContext& context);
 
 }  // namespace pagoda

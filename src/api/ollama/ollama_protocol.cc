@@ -67,7 +67,7 @@ Result<ApiAnswer> tags(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().key("models").begin_array();
-  for (const std::string& name : context.model_names) {
+  for (const std::string& name : listed_models(context)) {
     json.begin_object();
     write_model(json, name, context);
     json.key("modified_at").string(rfc3339(context.model_created)).end_object();
@@ -79,11 +79,17 @@ Result<ApiAnswer> tags(const ApiCall&, const ApiContext& context) {
 Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
-  json.begin_object().key("models").begin_array().begin_object();
-  write_model(json, context.model_names.front(), context);
-  json.key("expires_at").string("9999-12-31T23:59:59Z");  // it stays as long as the server
-  json.key("size_vram").integer(0).key("context_length").integer(context.max_model_len);
-  json.end_object().end_array().end_object();
+  json.begin_object().key("models").begin_array();
+  std::vector<std::string> names = listed_models(context);
+  names.erase(names.begin() + 1, names.begin() + std::ssize(context.model_names));  // one model's
+  for (const std::string& name : names) {
+    json.begin_object();
+    write_model(json, name, context);
+    json.key("expires_at").string("9999-12-31T23:59:59Z");  // it stays as long as the server
+    json.key("size_vram").integer(0).key("context_length").integer(context.max_model_len);
+    json.end_object();
+  }
+  json.end_array().end_object();
   return ApiAnswer(std::move(out));
 }
 

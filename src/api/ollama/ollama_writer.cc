@@ -70,7 +70,7 @@ void OllamaWriter::write_end(JsonWriter& writer) const {
 
 void OllamaWriter::write_line(std::string& out, const Line& line) {
   JsonWriter writer(out);
-  writer.begin_object().key("model").string(context_.model_names.front());
+  writer.begin_object().key("model").string(model_name());
   writer.key("created_at").string(created_);
   if (chat_) writer.key("message").begin_object().key("role").string("assistant");
   writer.key(chat_ ? "content" : "response").string(to_valid_utf8(line.text));

@@ -11,11 +11,13 @@
 #include "api/grammar_fields.h"
 #include "api/held_answer.h"
 #include "api/json.h"
+#include "api/model_fields.h"
 #include "api/openai/chat_messages.h"
 #include "api/openai/sampling_fields.h"
 #include "api/prompt_limits.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "text/stop_constraint.h"
 
@@ -228,17 +230,17 @@ std::optional<std::int64_t> read_max_tokens(FieldReader& fields, std::string_vie
 Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const CallOrigin& origin,
                                 const ApiContext& context) {
   FieldReader fields(body);
-  if (const std::optional<std::string> model = fields.string("model", 1024))
-    PAGODA_RETURN_IF_ERROR(check_model(*model, context));
-
   ParsedCall call;
   ResponseOptions& response = call.response;
+  PAGODA_ASSIGN_OR_RETURN(response.adapter, read_model(fields, context));
+  read_lora(fields, context, response.adapter);
   response.kind = kind;
   Request request;
   read_response_fields(fields, origin, context, response);
   refuse_what_is_not_built(fields, kind);
   std::optional<GrammarSpec> form = read_grammar(fields, context);
   read_request_fields(fields, request);
+  request.adapter = response.adapter;
   read_sampling_fields(fields, context, request.sampling, response, call.warnings);
   (void)fields.string("user", kAnyLength);
   call.timeout_s = fields.number_above("timeout", 0, kMaxTimeoutS);

@@ -38,7 +38,10 @@ struct ResponseBuilder::State {
 
   void begin_answer(JsonWriter& json, std::string_view object) const {
     json.begin_object().key("id").string(options.id).key("object").string(object);
-    json.key("created").integer(options.created).key("model").string(context.model_names.front());
+    json.key("created")
+        .integer(options.created)
+        .key("model")
+        .string(answering_model(options.adapter, context));
     if (!context.system_fingerprint.empty())
       json.key("system_fingerprint").string(context.system_fingerprint);
   }

@@ -21,7 +21,9 @@ namespace json = boost::json;
 constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
 constexpr std::size_t kTextBytes = std::size_t{1} << 20;  // may be counted, however short the context is
 
-void write_model(JsonWriter& writer, const std::string& name, const ApiContext& context, ModelForm form) {
+// `adapter`: null: the model itself, under this name.
+void write_model(JsonWriter& writer, const std::string& name, const AdapterCatalog::Handle& adapter,
+                 const ApiContext& context, ModelForm form) {
   if (form == ModelForm::anthropic) {
     writer.begin_object().key("type").string("model").key("id").string(name).key("display_name").string(name);
     writer.key("created_at").string(rfc3339(context.model_created)).key("lifecycle").string("active");
@@ -31,9 +33,13 @@ void write_model(JsonWriter& writer, const std::string& name, const ApiContext& 
   }
   writer.begin_object().key("id").string(name).key("object").string("model");
   writer.key("created").integer(context.model_created).key("owned_by").string("pagoda");
-  writer.key("root").string(to_valid_utf8(context.model_root.empty() ? name : context.model_root));
-  writer.key("parent").null().key("max_model_len").integer(context.max_model_len);
-  writer.end_object();
+  const std::string& root = adapter != nullptr ? adapter->path : context.model_root;
+  writer.key("root").string(to_valid_utf8(root.empty() ? name : root)).key("parent");
+  if (adapter != nullptr)
+    writer.string(context.model_names.front());
+  else
+    writer.null();
+  writer.key("max_model_len").integer(context.max_model_len).end_object();
 }
 
 // As llama.cpp: bytes that are no text by themselves are a list of numbers.
@@ -157,21 +163,28 @@ std::string models_body(const ApiContext& context, ModelForm form) {
   writer.begin_object();
   if (form == ModelForm::openai) writer.key("object").string("list");
   writer.key("data").begin_array();
-  for (const std::string& name : context.model_names) write_model(writer, name, context, form);
+  std::string last = context.model_names.back();
+  for (const std::string& name : context.model_names) write_model(writer, name, nullptr, context, form);
+  if (context.adapters != nullptr) {
+    for (const AdapterCatalog::Handle& adapter : context.adapters->list()) {
+      write_model(writer, adapter->name, adapter, context, form);
+      last = adapter->name;
+    }
+  }
   writer.end_array();
   if (form == ModelForm::anthropic) {
     writer.key("has_more").boolean(false).key("first_id").string(context.model_names.front());
-    writer.key("last_id").string(context.model_names.back());
+    writer.key("last_id").string(last);
   }
   writer.end_object();
   return out;
 }
 
 Result<std::string> model_body(std::string_view name, const ApiContext& context, ModelForm form) {
-  PAGODA_RETURN_IF_ERROR(check_model(name, context));
+  PAGODA_ASSIGN_OR_RETURN(const AdapterCatalog::Handle adapter, choose_model(name, context));
   std::string out;
   JsonWriter writer(out);
-  write_model(writer, std::string(name), context, form);
+  write_model(writer, std::string(name), adapter, context, form);
   return out;
 }
 

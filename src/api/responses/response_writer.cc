@@ -209,7 +209,7 @@ void ResponseWriter::write_response(JsonWriter& json) const {
     json.begin_object().key("reason").string("max_output_tokens").end_object();
   else
     json.null();
-  json.key("model").string(context_.model_names.front()).key("output").begin_array();
+  json.key("model").string(model_name()).key("output").begin_array();
   for (const Item& item : items_) write_item(json, item);
   json.end_array();
   if (state_.finished() && state_.error().ok()) {

@@ -8,11 +8,13 @@
 #include "api/declared_tools.h"
 #include "api/grammar_fields.h"
 #include "api/json.h"
+#include "api/model_fields.h"
 #include "api/responses/input_items.h"
 #include "api/responses/stored_response.h"
 #include "api/tool_choice.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/assign_or_return.h"
 #include "base/strings.h"
 
 namespace pagoda {
@@ -154,9 +156,8 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
   FieldReader fields(value->as_object());
-  if (const auto model = fields.string("model", 1024)) PAGODA_RETURN_IF_ERROR(check_model(*model, context));
-
   ResponsesCall call;
+  PAGODA_ASSIGN_OR_RETURN(call.chat.answer.adapter, read_model(fields, context));
   call.chat.sampling = default_sampling(context);
   call.stream = fields.boolean("stream").value_or(false);
   call.background = fields.boolean("background").value_or(false);
