@@ -206,6 +206,10 @@ PAGODA_API pagoda_status pagoda_wake_up(pagoda_engine* engine, const char* tags)
 PAGODA_API pagoda_status pagoda_is_sleeping(pagoda_engine* engine, int32_t* is_sleeping);
 /* Requests to come find nothing of what is cached now. */
 PAGODA_API pagoda_status pagoda_reset_prefix_cache(pagoda_engine* engine);
+/* Loads the LoRA adapter at `path` for requests whose params have "model": "NAME"; what had the name before
+ * is replaced. PAGODA_INVALID: the engine was created without the option enable-lora, or cannot use the
+ * adapter. */
+PAGODA_API pagoda_status pagoda_load_adapter(pagoda_engine* engine, const char* name, const char* path);
 /* What GET /metrics says of the engine, in Prometheus' text format; pagoda_free gives it back. */
 PAGODA_API pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* text_length);
 

@@ -77,6 +77,7 @@ _WAITS: dict[str, tuple[Any, ...]] = {
     "sleep": (c_void_p, c_int32, c_char_p),
     "wake_up": (c_void_p, c_char_p),
     "reset_prefix_cache": (c_void_p,),
+    "load_adapter": (c_void_p, c_char_p, c_char_p),
     "get_metrics": (c_void_p, *_TEXT_OUT),
     "engine_destroy": (c_void_p,),
     "queue_destroy": (c_void_p,),
@@ -238,6 +239,9 @@ class Engine(_Owner):
 
     def reset_prefix_cache(self) -> None:
         _check(_lib.pagoda_reset_prefix_cache(self._pointer()))
+
+    def load_adapter(self, name: str, path: str) -> None:
+        _check(_lib.pagoda_load_adapter(self._pointer(), _c_string(name), _c_string(path)))
 
     def metrics(self) -> str:
         return _text_of(_lib.pagoda_get_metrics, self._pointer())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from . import _native
+from .lora.request import LoRARequest
 from .sampling_params import RequestOutputKind, SamplingParams
 
 
@@ -29,7 +30,7 @@ Submit = Callable[[_native.Queue], "int | None"]
 
 def no_adapters(lora_request: None) -> None:
     if lora_request is not None:
-        raise ValueError("lora_request: adapters are not supported")
+        raise ValueError("lora_request: adapters are for models that generate text")
 
 
 def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
@@ -50,7 +51,20 @@ class Calls:
 
     def __init__(self, engine: _native.Engine) -> None:
         self.engine = engine
+        self._adapters: dict[str, str] = {}  # the paths that names were loaded from
         self.max_model_len = int(engine.facts()["max_model_len"])
+
+    def adapter(self, lora_request: LoRARequest | None) -> dict[str, Any]:
+        """The field by which a request is computed with this adapter, which is loaded before its first request."""
+        if lora_request is None:
+            return {}
+        if not isinstance(lora_request, LoRARequest):
+            raise ValueError("lora_request must be a LoRARequest")
+        name, path = lora_request.name, lora_request.path
+        if lora_request.load_inplace or self._adapters.get(name) != path:
+            self.engine.load_adapter(name, path)
+            self._adapters[name] = path
+        return {"model": name}
 
     def completion(
         self, prompt: Prompt, params: SamplingParams | None, more: dict[str, Any]

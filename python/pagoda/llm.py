@@ -10,6 +10,7 @@ from . import _native
 from .calls import Calls, Message, Prompt, Submit, no_adapters, split_prompt
 from .engine_args import options_of
 from .llm_engine import LLMEngine
+from .lora.request import LoRARequest
 from .outputs import Answer, BeamSearchOutput, BeamSearchSequence, RequestOutput
 from .pooling import Call, PoolingParams, PoolingRequestOutput, data_of, probs_of, score_of, vector_of
 from .progress import Progress
@@ -45,20 +46,22 @@ class LLM:
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
         use_tqdm: Any = True,
-        lora_request: None = None,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: list[int] | None = None,
     ) -> list[RequestOutput]:
         """Completes each prompt. `sampling_params`: one for all, or one each; None: the model's own."""
-        no_adapters(lora_request)
         many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
         each = _one_each(sampling_params, len(many))
         if priority is not None and len(priority) != len(many):
             raise ValueError("priority must have one number for each prompt")
         work = []
-        for i, (prompt, params) in enumerate(zip(many, each)):
-            more = {} if priority is None else {"priority": priority[i]}
+        adapters = _adapter_each(lora_request, len(many))
+        for i, (prompt, params, adapter) in enumerate(zip(many, each, adapters)):
+            more = self._calls.adapter(adapter)
+            if priority is not None:
+                more["priority"] = priority[i]
             text, submit = self._calls.completion(prompt, params, more)
-            work.append((self._answer(text, params), submit))
+            work.append((self._answer(text, params, adapter=adapter), submit))
         return self._generate(work, use_tqdm)
 
     def chat(
@@ -66,7 +69,7 @@ class LLM:
         messages: list[Message] | Sequence[list[Message]],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         use_tqdm: Any = True,
-        lora_request: None = None,
+        lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         chat_template: str | None = None,
         chat_template_content_format: str = "auto",
         add_generation_prompt: bool = True,
@@ -75,7 +78,6 @@ class LLM:
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> list[RequestOutput]:
         """Answers a conversation, or each of several. The text is what the model says, its tool calls included."""
-        no_adapters(lora_request)
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise ValueError("chat_template_content_format must be auto, string or openai")
         many: list[list[Message]] = [messages] if messages and isinstance(messages[0], dict) else list(messages)  # type: ignore[list-item, arg-type]
@@ -91,22 +93,26 @@ class LLM:
             if value is not None:
                 more[name] = value
         work = []
-        for conversation, params in zip(many, _one_each(sampling_params, len(many))):
-            answer = self._answer(None, params)
-            work.append((answer, self._calls.chat(conversation, params, more)))
+        adapters = _adapter_each(lora_request, len(many))
+        for conversation, params, adapter in zip(many, _one_each(sampling_params, len(many)), adapters):
+            answer = self._answer(None, params, adapter=adapter)
+            work.append((answer, self._calls.chat(conversation, params, more | self._calls.adapter(adapter))))
         outputs = self._generate(work, use_tqdm)
         for output in outputs:
             output.prompt = self._engine.detokenize(output.prompt_token_ids, False)
         return outputs
 
     def beam_search(
-        self, prompts: Sequence[Prompt], params: BeamSearchParams, lora_request: None = None, use_tqdm: Any = False
+        self,
+        prompts: Sequence[Prompt],
+        params: BeamSearchParams,
+        lora_request: LoRARequest | None = None,
+        use_tqdm: Any = False,
     ) -> list[BeamSearchOutput]:
         """The best sequences of each prompt, best first. A sequence's `logprobs` stay empty."""
-        no_adapters(lora_request)
         work = []
         for prompt in prompts:
-            text, submit = self._calls.completion(prompt, None, params.body())
+            text, submit = self._calls.completion(prompt, None, params.body() | self._calls.adapter(lora_request))
             work.append((self._answer(text, None, params.beam_width), submit))
         return [self._beams(output) for output in self._generate(work, use_tqdm, cumulative=True)]
 
@@ -261,11 +267,18 @@ class LLM:
         """Gives the memory back now; the object is of no more use."""
         self._engine.close()
 
-    def _answer(self, prompt: str | None, params: SamplingParams | None, num_choices: int = 1) -> Answer:
+    def _answer(
+        self,
+        prompt: str | None,
+        params: SamplingParams | None,
+        num_choices: int = 1,
+        adapter: LoRARequest | None = None,
+    ) -> Answer:
         if params is None:
             answer = Answer(str(self._count), prompt, num_choices)
         else:
             answer = Answer(str(self._count), prompt, params.n, detokenize=params.detokenize)
+        answer.output.lora_request = adapter
         self._count += 1
         return answer
 
@@ -311,6 +324,16 @@ def _submit_call(path: str, body: dict[str, Any]) -> Submit:
 
 def _is_one(prompts: Any) -> bool:
     return isinstance(prompts, (str, dict)) or (bool(prompts) and isinstance(prompts[0], int))
+
+
+def _adapter_each(
+    lora_request: LoRARequest | Sequence[LoRARequest | None] | None, count: int
+) -> list[LoRARequest | None]:
+    if not isinstance(lora_request, (list, tuple)):
+        return [lora_request] * count  # type: ignore[list-item]
+    if len(lora_request) != count:
+        raise ValueError("lora_request must be one for all, or one for each prompt")
+    return list(lora_request)
 
 
 def _one_each(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams | None]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _native
-from .calls import Calls, Prompt, Submit, no_adapters, streams
+from .calls import Calls, Prompt, Submit, streams
 from .engine_args import EngineArgs, options_of
+from .lora.request import LoRARequest
 from .outputs import Answer, RequestOutput
 from .sampling_params import RequestOutputKind, SamplingParams
 from .tokenizer import Tokenizer
@@ -48,19 +49,19 @@ class LLMEngine:
         prompt: Prompt,
         params: SamplingParams,
         arrival_time: float | None = None,
-        lora_request: None = None,
+        lora_request: LoRARequest | None = None,
         tokenization_kwargs: None = None,
         trace_headers: None = None,
         priority: int = 0,
     ) -> str:
-        no_adapters(lora_request)
         if not isinstance(params, SamplingParams):
             raise ValueError("add_request takes SamplingParams; LLM.embed, score, classify and encode make vectors")
-        more: dict[str, Any] = {"priority": priority}
+        more: dict[str, Any] = {"priority": priority} | self._calls.adapter(lora_request)
         if streams(params):
             more["stream"] = True
         text, submit = self._calls.completion(prompt, params, more)
         answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA, params.detokenize)
+        answer.output.lora_request = lora_request
         self._waiting.append((answer, params.output_kind, submit))
         self._submit()  # a faulty engine argument fails here
         return request_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .lora.request import LoRARequest
 from .pooling import (
     ClassificationOutput,
     ClassificationRequestOutput,
@@ -77,7 +78,7 @@ class RequestOutput:
     outputs: list[CompletionOutput]
     finished: bool
     metrics: None = None
-    lora_request: None = None
+    lora_request: LoRARequest | None = None
     num_cached_tokens: int | None = None
     encoder_prompt: None = None
     encoder_prompt_token_ids: None = None

@@ -253,6 +253,17 @@ pagoda_status pagoda_reset_prefix_cache(pagoda_engine* engine) {
   });
 }
 
+pagoda_status pagoda_load_adapter(pagoda_engine* engine, const char* name, const char* path) {
+  return guarded([&] {
+    if (engine == nullptr || name == nullptr || path == nullptr) return missing("engine, name or path");
+    AdapterCatalog* const adapters = engine->engine->assembled->api().adapters;
+    if (adapters == nullptr)
+      return fail(PAGODA_INVALID, "lora_request: the engine was created without enable_lora");
+    const auto loaded = adapters->load(name, path, /*replace=*/true);
+    return loaded ? PAGODA_OK : told(loaded.error());
+  });
+}
+
 pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* text_length) {
   return guarded([&] {
     if (engine == nullptr || text == nullptr || text_length == nullptr)

@@ -350,6 +350,39 @@ def test_what_is_asked_of_vllms_engine_and_what_is_refused(pagoda, llm, model):
         llm.generate("x", lora_request=object(), use_tqdm=False)
 
 
+def test_a_lora_request_chooses_an_adapter(pagoda, model):
+    from pagoda.lora.request import LoRARequest
+
+    fixtures = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
+    folder = str(fixtures / "tiny_models/llama")
+    args = dict(tokenizer=model, dtype="float32", max_model_len=100, **SMALL)
+    prompts, params = (
+        [[42, 51, 1, 7, 7, 30, 2]] * 3,
+        pagoda.SamplingParams(temperature=0, max_tokens=8, ignore_eos=True),
+    )
+    adapters = [
+        None,
+        *(LoRARequest(name, i, str(fixtures / "adapters" / name)) for i, name in ((1, "plain"), (2, "rslora"))),
+    ]
+    with pagoda.LLM(folder, enable_lora=True, **args) as llm:
+        chosen = llm.generate(prompts, params, lora_request=adapters, use_tqdm=False)
+        assert [output.lora_request for output in chosen] == adapters
+        (all_one, _) = llm.generate(prompts[:2], params, lora_request=adapters[1], use_tqdm=False)
+        assert all_one.outputs[0].token_ids == chosen[1].outputs[0].token_ids
+        with pytest.raises(ValueError, match="one for each"):
+            llm.generate(prompts, params, lora_request=adapters[:2], use_tqdm=False)
+        with pytest.raises((ValueError, RuntimeError, FileNotFoundError)):
+            llm.generate("x", lora_request=LoRARequest("none", 3, "/none"), use_tqdm=False)
+    for adapter, output in zip(adapters, chosen):
+        merged = {} if adapter is None else {"lora": adapter.path}
+        with pagoda.LLM(folder, **merged, **args) as llm:
+            assert (
+                llm.generate(prompts[0], params, use_tqdm=False)[0].outputs[0].token_ids == output.outputs[0].token_ids
+            )
+            with pytest.raises(ValueError, match="enable_lora"):
+                llm.generate("x", lora_request=adapters[1], use_tqdm=False)
+
+
 def test_after_fork_it_says_what_is_wrong(pagoda, llm):
     read, write = os.pipe()
     child = os.fork()

@@ -1,0 +1,1 @@
+"""vLLM's names for adapters that requests choose."""
