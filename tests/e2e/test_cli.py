@@ -205,10 +205,7 @@ def test_text_is_typed_or_piped(tmp_path):
         (["serve", "--port"], "--port needs a value"),
         (["serve", "--port", "70000"], "--port: 70000 is not between 0 and 65535"),
         (["serve", "--kv_cache_memory_bytes", "much"], "--kv-cache-memory-bytes: 'much' is not a whole number"),
-        (
-            ["serve", "--enable-lora"],
-            "--enable-lora: requests cannot choose an adapter; --lora PATH merges one into the model",
-        ),
+        (["serve", "--lora-modules", "a"], "--lora-modules: 'a' is not NAME=PATH"),
         (["serve", "--middleware", "a.b"], "--middleware: the server runs no Python code"),
         (["run"], "no text given: type one in quotes, or pipe it in"),
         (["serve", "a", "b"], "unexpected argument 'b'; see pagoda serve --help"),

@@ -24,6 +24,7 @@ NOT_RUN = {
     ("docs/kv-tiers.md", "DELETE /admin/sessions"): "a route; test_kv_disk.py asks for it",
     ("docs/kv-transfer.md", '{"do_remote_prefill"'): "a part of an answer; test_kv_transfer.py reads one",
     ("docs/kv-events.md", '{"type": "BlockStored"'): "the form of an event; test_agents_cache.py reads them",
+    ("docs/lora.md", "from pagoda.lora"): "an adapter that nobody has; tiers/packages/test_llm.py asks so",
     ("docs/peer-flags.md", "--"): "names of flags; engine_flag_table_test.cc gives each of them",
     ("docs/planning.md", "1 x "): "an answer; tests/e2e/test_planning.py asks for one",
     ("docs/python.md", "from pagoda import LLM"): "script/test --tier packages (test_docs_python.py)",

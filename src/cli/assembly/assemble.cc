@@ -6,6 +6,7 @@
 #include "base/assign_or_return.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/adapter_catalog.h"
 #include "cli/assembly/answer_ends.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/connect_api.h"
@@ -13,6 +14,7 @@
 #include "cli/assembly/devices.h"
 #include "cli/assembly/draft_model.h"
 #include "cli/assembly/engine_plan.h"
+#include "cli/assembly/hub_paths.h"
 #include "cli/assembly/kv_tiers_of_runners.h"
 #include "cli/assembly/load_chat_template.h"
 #include "cli/assembly/load_tokenizer.h"
@@ -28,6 +30,7 @@
 #include "cli/assembly/weight_caching.h"
 #include "cli/serve/register_prefixes.h"
 #include "constraint/grammar_service.h"
+#include "engine/adapter_metrics.h"
 #include "engine/cache_events.h"
 #include "engine/engine_group.h"
 #include "engine/engine_thread.h"
@@ -45,6 +48,7 @@ struct Replica {
   std::unique_ptr<Recorder> recorder;           // for --record
   std::unique_ptr<KvEventPublisher> kv_events;  // null: nothing is published
   std::unique_ptr<CacheEvents> cache_events;    // connects it to the engine
+  std::unique_ptr<AdapterMetrics> adapters;     // null: requests cannot choose one
   std::unique_ptr<WeightWritingObserver> first_answer;
   std::unique_ptr<EngineCore> core;      // until the engine has it
   std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
@@ -83,12 +87,14 @@ struct AssembledEngine::Parts {
   Status connect(const EngineFlags& flags, const EnginePlan& plan, const LoadedModel& model, Report report);
   void start(EngineConfig config);
   Status load_tokenizer_of(const EngineFlags& flags, const ModelSource& source);
+  Status load_adapters(const EngineFlags& flags);  // once the API knows the model's names
 
   SteadyClock clock;
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplates chat_templates;
   std::unique_ptr<GrammarService> grammars;  // null: this build has none
+  std::unique_ptr<LoadedAdapters> adapters;  // null: requests cannot choose one
   ApiContext api;
   MemoryTable memory;
   std::unique_ptr<MemoryBudget> ledger;
@@ -132,6 +138,13 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
   model.options = std::move(options);
   PAGODA_ASSIGN_OR_RETURN(model.options.pooling,
                           pooling_model(flags, *model.source, model.info, tokenizer.get()));
+  if (flags.lora.enable) {
+    if (model.options.pooling)
+      return invalid_argument("--enable-lora: the model makes vectors; --lora merges an adapter at start");
+    model.options.adapters = std::make_shared<AdapterSet>(
+        AdapterLimits{.max_adapters = flags.lora.max_loaded(), .max_rank = flags.lora.max_rank});
+    adapters = std::make_unique<LoadedAdapters>(model.options.adapters, hub_paths_from_environment());
+  }
   weight_caching = model.options.weight_caching;
   count_weight_writing(*weight_caching->writing, metrics);
   PAGODA_ASSIGN_OR_RETURN(places, engine_places(flags, kNumaFolder));
@@ -238,6 +251,11 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
   if (observer != nullptr) core.add_observer(*observer);
   replica.first_answer = std::make_unique<WeightWritingObserver>(*weight_caching->writing);
   core.add_observer(*replica.first_answer);
+  if (flags.lora.enable) {
+    replica.adapters = std::make_unique<AdapterMetrics>(metrics.labelled(concat("engine=\"", number, "\"")),
+                                                        flags.lora.max_told());
+    core.add_observer(*replica.adapters);
+  }
   if (flags.kv_events.enabled) {
     if (!plan.engine.enable_prefix_caching)
       log_warning("start", "--kv-events-config has no effect without prefix caching");
@@ -282,6 +300,21 @@ Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePla
                                       .grammars = grammars.get()},
                                      api));
   if (report == Report::table && !model.options.pooling) log_info("start", describe(api.defaults));
+  return load_adapters(flags);
+}
+
+Status AssembledEngine::Parts::load_adapters(const EngineFlags& flags) {
+  if (adapters == nullptr) return ok_status();
+  adapters->set_model_names(api.model_names);
+  for (const LoraModule& each : flags.lora.modules) {
+    const auto loaded = adapters->load(each.name, each.path, false);
+    if (!loaded) return loaded.error().annotate(concat("--lora-modules ", each.name, "=", each.path));
+    const bool is_ours =
+        each.base_model_name.empty() || std::ranges::count(api.model_names, each.base_model_name) > 0;
+    log_info("start", concat("adapter '", each.name, "' of rank ", (*loaded)->rank, " is loaded",
+                             is_ours ? "" : concat("; it was made for ", each.base_model_name)));
+  }
+  api.adapters = adapters.get();
   return ok_status();
 }
 
@@ -306,6 +339,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(check_device_flags(flags));
   PAGODA_RETURN_IF_ERROR(check_data_parallel(flags));
   PAGODA_RETURN_IF_ERROR(check_draft_model(flags));
+  PAGODA_RETURN_IF_ERROR(check_lora_flags(flags));
   if (observer != nullptr && flags.data_parallel_size > 1)
     return invalid_argument("--data-parallel-size: this command measures one engine");
   // Other servers are given rows that lie in a tier of this one.

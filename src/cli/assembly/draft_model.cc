@@ -78,6 +78,7 @@ Result<DraftModel> DraftModel::load(const EngineFlags& flags, const LoadedModel&
   options.kv_windows = false;
   options.max_context = info.decoder.max_positions;
   options.max_draft_tokens = 0;
+  options.adapters = nullptr;  // those change the served model
   options.reopen = open;
   // A writer's end is the same for both, what engines share of the weights is not.
   auto caching = std::make_shared<WeightCaching>(*served.options.weight_caching);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "api/api_context.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "cli/assembly/assemble.h"
@@ -85,8 +86,13 @@ Request make_request(std::uint64_t number, std::int32_t vocab_size, bool beams) 
   return request;
 }
 
+// A third of the requests to this model are for an adapter.
 void record(EngineFlags flags, const std::string& path) {
   flags.record = path;
+  if (flags.model == kModel) {
+    flags.lora.enable = true;
+    flags.lora.modules = {{"plain", PAGODA_SOURCE_DIR "/tests/fixtures/adapters/plain"}};
+  }
   auto engine = AssembledEngine::create(flags, AssembledEngine::Report::quiet);
   ASSERT_TRUE(engine) << engine.error().message();
   EngineClient& client = (*engine)->client();
@@ -94,8 +100,10 @@ void record(EngineFlags flags, const std::string& path) {
   OutputCollector collector;
   std::int64_t open = 0;
   for (std::uint64_t number = 1; number <= 40; ++number) {
-    const Status status =
-        client.submit(make_request(number, client.limits().vocab_size, beams), collector.make_sink());
+    Request request = make_request(number, client.limits().vocab_size, beams);
+    if (AdapterCatalog* const adapters = (*engine)->api().adapters; adapters != nullptr && number % 3 == 0)
+      request.adapter = adapters->find("plain");
+    const Status status = client.submit(std::move(request), collector.make_sink());
     if (status.ok()) ++open;
     if (number % 7 == 0) client.abort(RequestId{number - 2});
     if (number % 11 == 0) client.abort_sequence(RequestId{number}, 0);

@@ -14,6 +14,7 @@ std::vector<Flag> engine_flag_table(EngineFlags& flags) {
     all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   };
   add("Model", model_flag_table(flags));
+  add("Model", adapter_flag_table(flags));
   add("Model", rope_flag_table(flags));
   add("Default sampling parameters", sampling_flag_table(flags.sampling));
   add("Server", server_flag_table(flags.server));

@@ -11,6 +11,7 @@ namespace pagoda {
 std::vector<Flag> engine_flag_table(EngineFlags& flags);
 
 // Its parts, each in a file of its own.
+std::vector<Flag> adapter_flag_table(EngineFlags& flags);
 std::vector<Flag> kv_cache_flag_table(EngineFlags& flags);
 std::vector<Flag> machine_flag_table(EngineFlags& flags);
 std::vector<Flag> model_flag_table(EngineFlags& flags);

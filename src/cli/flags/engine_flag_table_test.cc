@@ -178,8 +178,9 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
       {{"--tensor-parallel-size", "65"}, "--tensor-parallel-size: 65 is not between 1 and 64"},
       {{"--tensor-parallel-size", "two"}, "--tensor-parallel-size: 'two' is not a whole number"},
       {{"--rank-timeout", "-1"}, "--rank-timeout: -1 is not between 0 and 86400"},
-      {{"--enable-lora"},
-       "--enable-lora: requests cannot choose an adapter; --lora PATH merges one into the model"},
+      {{"--lora-modules", "a"}, "--lora-modules: 'a' is not NAME=PATH"},
+      {{"--max-lora-rank", "24"}, "--max-lora-rank: '24' is none of 1, 8, 16, 32, 64, 128, 256, 320 and 512"},
+      {{"--max-cpu-loras", "0"}, "--max-cpu-loras: 0 is not between 1 and 4096"},
       {{"--pp", "2"},
        "--pipeline-parallel-size: '2' is not supported: only 1 is supported; see --tensor-parallel-size"},
       {{"-ctk", "q8_0"}, "--cache-type-k: see --kv-cache-dtype"},
@@ -189,6 +190,37 @@ TEST(EngineFlags, RefusesWhatIsOutOfRange) {
        "--api-key: the last value could be MODEL: put MODEL before this flag"},
   };
   for (const auto& [arguments, message] : cases) EXPECT_EQ(parse(arguments).error, message);
+}
+
+// vLLM's two forms of a module, several in a flag and several flags.
+TEST(EngineFlags, AdaptersThatRequestsChoose) {
+  const Parsed parsed = parse({"--enable-lora", "--lora-modules", "a=/x/a",
+                               R"({"name":"b","path":"p=q","base_model_name":"m"})", "--lora-modules=c=d=e",
+                               "--max-loras", "100", "--max-lora-rank", "320"});
+  ASSERT_EQ(parsed.error, "");
+  const LoraFlags& lora = parsed.flags.lora;
+  EXPECT_TRUE(lora.enable && !lora.runtime_updating);
+  std::string all;
+  for (const LoraModule& each : lora.modules)
+    all += concat(each.name, " ", each.path, " ", each.base_model_name, "; ");
+  EXPECT_EQ(all, "a /x/a ; b p=q m; c d=e ; ");
+  EXPECT_EQ(lora.max_rank, 320);
+  EXPECT_EQ(lora.max_loaded(), 100) << "as many as are told";
+  EXPECT_EQ(LoraFlags{}.max_loaded(), 64);
+  LoraFlags few;
+  few.max_cpu_loras = 3;
+  EXPECT_EQ(few.max_told(), 3);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"a", "'a' is not NAME=PATH"},
+      {"=a", "'=a' lacks the adapter's name"},
+      {"a=", "'a=' lacks the adapter's path"},
+      {R"({"name":"a"})", R"('{"name":"a"}' lacks the adapter's path)"},
+      {R"({"name":1,"path":"p"})", "'name' must be a string"},
+      {R"({"name":"a","path":"p","rank":8})", "'rank' is none of name, path and base_model_name"},
+      {"{", R"(must be NAME=PATH, or JSON such as {"name":"sql","path":"/adapters/sql"})"},
+  };
+  for (const auto& [value, message] : wrong)
+    EXPECT_EQ(parse({"--lora-modules", value}).error, concat("--lora-modules: ", message));
 }
 
 TEST(EngineFlags, FlagsWithoutEffectAreNamedOnce) {

@@ -2,6 +2,7 @@
 // EngineFlags: the flags that serve, chat, generate and bench share, parsed and range-checked, with their
 // defaults. Names and defaults are vLLM's where it has the flag. Holds no engine object: assemble.h turns
 // it into one. Only cli/ reads flags and environment; everything below gets plain values.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -93,6 +94,27 @@ struct AdapterFlag {
   double scale = 1;
 };
 
+// Adapters that requests choose by their names.
+struct LoraModule {
+  std::string name, path;
+  std::string base_model_name = {};  // vLLM's: the model's; empty: not said
+};
+struct LoraFlags {
+  bool enable = false;
+  std::vector<LoraModule> modules;  // loaded at start
+  // vLLM's bound for a batch, which has none here: told to routers, and at most max_cpu_loras.
+  std::optional<std::int32_t> max_loras;
+  std::optional<std::int32_t> max_cpu_loras;  // loaded at the same time
+  std::int32_t max_rank = 16;
+  bool runtime_updating = false;  // requests of administrators may load others
+
+  std::int32_t max_loaded() const {
+    constexpr std::int32_t kDefault = 64;
+    return max_cpu_loras.value_or(std::max(kDefault, max_loras.value_or(1)));
+  }
+  std::int32_t max_told() const { return max_loras.value_or(max_loaded()); }
+};
+
 struct EngineFlags {
   std::string config;  // YAML file that gave some of these; empty: none
 
@@ -119,6 +141,7 @@ struct EngineFlags {
   std::int32_t max_logprobs = 20;     // that a request may ask for; -1: all of the vocabulary
   std::string override_kv;            // GGUF metadata: KEY=TYPE:VALUE,...
   std::vector<AdapterFlag> adapters;  // merged into the model, one after the other
+  LoraFlags lora;
   RopeFlags rope;
   // Absent: the model's own. kMaxModelLenAuto: the largest that the KV cache can hold.
   std::optional<std::int32_t> max_model_len;

@@ -118,6 +118,9 @@ Status apply_environment(const Environment& environment, EngineFlags& flags) {
     if (!bytes) return invalid_argument(concat("VLLM_CPU_KVCACHE_SPACE: '", gib, "' is not a number of GiB"));
     if (*bytes > 0) flags.kv_cache_memory_bytes = *bytes;
   }
+  if (const std::string allowed = lowered(environment("VLLM_ALLOW_RUNTIME_LORA_UPDATING"));
+      allowed == "1" || allowed == "true")
+    flags.lora.runtime_updating = true;
   if (const std::string threads = environment("OMP_NUM_THREADS"); !threads.empty() && flags.threads == 0) {
     std::int32_t parsed = 0;
     const auto [end, error] = std::from_chars(threads.data(), threads.data() + threads.size(), parsed);

@@ -26,7 +26,8 @@ Result<std::vector<std::string>> environment_value(const Flag& flag, const Envir
 std::vector<std::string> unknown_variables(const std::vector<std::string>& names, const Command& root);
 
 // After parsing: the API key from PAGODA_API_KEY or VLLM_API_KEY, the KV cache's size from
-// VLLM_CPU_KVCACHE_SPACE (GiB), threads from OMP_NUM_THREADS; each only where no flag said so.
+// VLLM_CPU_KVCACHE_SPACE (GiB), --allow-runtime-lora-updating from VLLM_ALLOW_RUNTIME_LORA_UPDATING, threads
+// from OMP_NUM_THREADS; each only where no flag said so.
 Status apply_environment(const Environment& environment, EngineFlags& flags);
 
 }  // namespace pagoda

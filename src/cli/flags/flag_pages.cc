@@ -99,6 +99,7 @@ warning. Further variables:
 | `PAGODA_AMX` | `0`: matrix products and attention without AMX, where the processor has it |
 | `VLLM_API_KEY` | API key, if nothing else sets one |
 | `VLLM_CPU_KVCACHE_SPACE` | size of the KV cache in GiB, if nothing else sets it |
+| `VLLM_ALLOW_RUNTIME_LORA_UPDATING` | `1` or `True`: as `--allow-runtime-lora-updating` |
 | `OMP_NUM_THREADS` | number of threads, if nothing else sets it |
 | `HF_HUB_CACHE`, `HF_HOME` | folder in which ORG/NAME is looked up |
 | `HF_ENDPOINT`, `HF_TOKEN` or `HF_TOKEN_PATH`, `HF_HUB_OFFLINE` | URL of the hub, access token, and whether to use only what is on disk |

@@ -13,8 +13,6 @@ using Rule = PeerFlag::Rule;
 using Shape = FlagValue::Shape;
 
 constexpr std::string_view kNoPython = "the server runs no Python code";
-constexpr std::string_view kNoLora =
-    "requests cannot choose an adapter; --lora PATH merges one into the model";
 constexpr std::string_view kOneDevice = "only 1 is supported; see --tensor-parallel-size";
 constexpr std::string_view kPerRequest = "set it in each request instead";
 constexpr std::string_view kNoImages = "images and audio are not supported";
@@ -195,11 +193,6 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "data-parallel-external-lb dpe", Shape::on_off, Rule::refused, kOneServer},
     {Peer::vllm, "speculative-model", Shape::one, Rule::refused, kDrafts},
     {Peer::vllm, "num-speculative-tokens", Shape::one, Rule::refused, kDrafts},
-    {Peer::vllm, "enable-lora", Shape::on, Rule::refused, kNoLora},
-    {Peer::vllm, "lora-modules", Shape::several, Rule::refused, kNoLora},
-    {Peer::vllm, "max-loras", Shape::one},
-    {Peer::vllm, "max-lora-rank", Shape::one},
-    {Peer::vllm, "max-cpu-loras", Shape::one},
     {Peer::vllm, "lora-dtype", Shape::one},
     {Peer::vllm, "lora-extra-vocab-size", Shape::one},
     {Peer::vllm, "fully-sharded-loras", Shape::on_off},
@@ -381,7 +374,8 @@ std::vector<Flag> vllm_bench_flags(std::vector<std::string>& ignored) {
        "auto hf"},
       {Peer::vllm, "profile", Shape::on, Rule::refused, "profiling is not supported"},
       {Peer::vllm, "insecure", Shape::on, Rule::refused, "https is not supported; put a proxy in front"},
-      {Peer::vllm, "lora-modules", Shape::several, Rule::refused, kNoLora},
+      {Peer::vllm, "lora-modules", Shape::several, Rule::refused,
+       "a run measures one model: --model names the adapter"},
   };
   std::vector<Flag> rows;
   for (const PeerFlag& flag : kBench) rows.push_back(row_of(flag, ignored));

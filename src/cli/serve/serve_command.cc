@@ -163,6 +163,7 @@ Status run_serve(const ServeArgs& args) {
   if (engine_flags.poison_record.empty() && flags.port != 0)
     engine_flags.poison_record = default_poison_file(flags.port);
   ServerConfig config = server_config(flags);
+  config.runtime_adapters = engine_flags.lora.runtime_updating;
   ServiceManager manager(std::getenv("NOTIFY_SOCKET"), std::getenv("WATCHDOG_USEC"),
                          std::getenv("WATCHDOG_PID"));
   config.on_drain = [&manager] { manager.notify("STOPPING=1"); };

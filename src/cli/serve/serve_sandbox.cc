@@ -93,6 +93,8 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   if (const std::string& nccl = flags.emulated_device.nccl; !nccl.empty())
     add_with_links(nccl, rules.readable);
   for (const AdapterFlag& adapter : flags.adapters) add_with_links(adapter.path, rules.readable);
+  for (const LoraModule& adapter : flags.lora.modules) add_with_links(adapter.path, rules.readable);
+  if (flags.lora.enable && flags.lora.runtime_updating) rules.readable.emplace_back("/");
   const ServerFlags& server = flags.server;
   if (!flags.config.empty()) rules.readable.push_back(folder_of(flags.config));
   for (const std::string* path : {&flags.tokenizer, &flags.chat_template, &flags.prefix_file})

@@ -1,0 +1,50 @@
+#pragma once
+// LoadedAdapters: the catalog of --enable-lora: opens an adapter's files, has AdapterSet check and keep its
+// factors, and names its content by a digest of every number and scale in it, so that K/V of its outlive the
+// process and go to other servers, and no others are taken for it. Names are texts for people, never part of
+// a path. One adapter is loaded at a time. Threads: any; find() and list() do not wait for load().
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/flags/engine_flags.h"
+#include "loader/adapter.h"
+#include "models/adapter_set.h"
+#include "request/request_adapter.h"
+
+namespace pagoda {
+
+class LoadedAdapters final : public AdapterCatalog {
+ public:
+  LoadedAdapters(std::shared_ptr<AdapterSet> set, HubPaths hub)
+      : set_(std::move(set)), hub_(std::move(hub)) {}
+
+  // Names of the model, which no adapter may have. Before anything is loaded.
+  void set_model_names(std::vector<std::string> names) { model_names_ = std::move(names); }
+
+  Handle find(std::string_view name) const override;
+  std::vector<Handle> list() const override;
+  // As AdapterCatalog; invalid_argument: the name, or the adapter is none of this model.
+  Result<Handle> load(const std::string& name, const std::string& path, bool replace) override;
+  Status unload(std::string_view name) override;
+
+ private:
+  Status check_name(const std::string& name, bool replace) const;
+
+  const std::shared_ptr<AdapterSet> set_;
+  const HubPaths hub_;
+  std::vector<std::string> model_names_;
+  std::mutex loading_;  // held by whoever changes the list
+  mutable std::mutex mutex_;
+  std::vector<Handle> loaded_;  // guarded
+};
+
+// The combinations that cannot work, naming the flags; and the settings that have no effect, in the log.
+Status check_lora_flags(const EngineFlags& flags);
+
+// A digest of all that an adapter changes, wherever it lies. corrupt_data: its file was changed meanwhile.
+Result<std::string> adapter_digest(const Adapter& adapter);
+
+}  // namespace pagoda
