@@ -49,8 +49,10 @@ class AnswerWriter {
   // Appends what is ready to be sent, stopping soon after `max_bytes`. True: there is more. Frees what
   // it has written. A failed stream ends with the protocol's error event.
   virtual bool take(std::string& out, std::size_t max_bytes) = 0;
-  // Appends a keep-alive to a silent stream of server-sent events, for the client and proxies. The first one
-  // opens the stream.
+  // Appends what opens a stream of server-sent events that has nothing to say yet. Nothing for most
+  // protocols: simple clients take every line for data, and a comment at once would end each of their calls.
+  virtual void open(std::string&) {}
+  // Appends a keep-alive to a silent stream of server-sent events, for the client and proxies.
   virtual void ping(std::string& out) { out.append(": ping\n\n"); }
   // The fraction of the answer's memory that is still in use, 1 to 0: taken parts are freed.
   virtual double held() const { return 1; }

@@ -268,7 +268,10 @@ asio::awaitable<Connection::Next> Connection::deliver(const Route& route, std::s
     }
     // Events that the call is accepted and in progress are sent before anything is computed.
     const bool waits = call->streaming() && piece.empty() && !more && !last;
-    if (waits && form == AnswerForm::sse && (!head_sent || beat.is_due())) call->ping(piece);
+    if (waits && form == AnswerForm::sse && !head_sent)
+      call->open(piece);
+    else if (waits && form == AnswerForm::sse && beat.is_due())
+      call->ping(piece);
     if (!piece.empty() || last || (waits && !head_sent)) {
       beat.restart();
       std::string out;

@@ -37,6 +37,7 @@ class Generation {
   // Takes what has arrived, and appends what can be sent of it, near `max_bytes`; at most some milliseconds'
   // work. True: there is more to take at once.
   bool pump(std::string& out, std::size_t max_bytes);
+  void open(std::string& out) { answer_->open(out); }
   void ping(std::string& out) { answer_->ping(out); }
   bool finished() const { return answer_->finished(); }
   AnswerWriter& answer() { return *answer_; }

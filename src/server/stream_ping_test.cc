@@ -62,19 +62,19 @@ TEST(StreamPings, EachProtocolBeginsAtOnceAndGoesOnInItsOwnForm) {
   }
 }
 
-TEST(StreamPings, TheOneAtOnceNeedsNoTimer) {
+TEST(StreamPings, WhatOpensAStreamNeedsNoTimer) {
   RunningServer running(with_pings(kNever));
   running.engine.hold(true);
   TestClient chat(running.port()), messages(running.port()), ollama(running.port());
   chat.send_post("/v1/chat/completions", kChat);
-  EXPECT_TRUE(chat.wait_for(": ping\n\n"));
+  EXPECT_TRUE(chat.wait_for("\r\n\r\n"));
   messages.send_post("/v1/messages", kMessages);
   EXPECT_TRUE(messages.wait_for("event: ping\n"));
   ollama.send_post("/api/chat", kOllama);
   EXPECT_TRUE(ollama.wait_for("\r\n\r\n"));
   EXPECT_NE(ollama.pending().find("application/x-ndjson"), std::string::npos);
   running.engine.hold(false);
-  EXPECT_EQ(count(chat.read_response().body, ": ping"), 1u);
+  EXPECT_TRUE(chat.read_response().body.starts_with("data: ")) << "no comment before the data";
   const std::string body = messages.read_response().body;
   EXPECT_EQ(count(body, "message_start\n"), 1u);
   EXPECT_EQ(count(body, "event: ping\n"), 1u);
@@ -87,7 +87,7 @@ TEST(StreamPings, NoneInAStreamThatSpeaks) {
   TestClient client(running.port());
   const TestResponse response =
       client.post("/v1/completions", R"({"prompt":"abc","max_tokens":50,"stream":true})");
-  EXPECT_LE(count(response.body, ": ping"), 1u);
+  EXPECT_EQ(count(response.body, ": ping"), 0u);
 }
 
 TEST(StreamPings, ErrorsBeforeTheEngineHasTheCallKeepTheirStatus) {

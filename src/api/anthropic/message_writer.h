@@ -18,6 +18,7 @@ class MessageWriter final : public StateWriter {
   MessageWriter(std::string id, AnswerOptions options, bool stream, bool clipped, const ApiContext& context);
 
   // message_start comes at once; what the cache has of the prompt is known, and told, at the end.
+  void open(std::string& out) override { ping(out); }
   void ping(std::string& out) override;
 
  private:

@@ -30,6 +30,7 @@ class ResponseWriter final : public StateWriter {
                  std::shared_ptr<AnswerLog> log, const ApiContext& context);
   ~ResponseWriter() override;
 
+  void open(std::string& out) override { ping(out); }
   void ping(std::string& out) override;
   bool needs_every_output() const override { return streaming() || !options_.stop.empty(); }
   // As the response stands: "in_progress" until it has ended.
