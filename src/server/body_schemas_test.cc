@@ -239,8 +239,8 @@ TEST(BodySchemas, KnowTypesRangesAndWhatIsRequired) {
   EXPECT_EQ(fields.at("temperature").at("minimum").to_number<double>(), 0);
   EXPECT_EQ(fields.at("stream").at("type"), (json::array{"boolean", "null"}));
   EXPECT_TRUE(fields.at("stream_options").as_object().at("properties").as_object().contains("include_usage"));
-  const json::object& role = fields.at("messages").at("items").at("properties").at("role").as_object();
-  EXPECT_EQ(role.at("anyOf").at(0).at("enum").as_array().size(), 6u);
+  const json::object& type = fields.at("response_format").at("properties").at("type").as_object();
+  EXPECT_EQ(type.at("anyOf").at(0).at("enum").as_array().size(), 6u);
   EXPECT_EQ(body_schema("/nowhere"), "");
 }
 

@@ -9,13 +9,14 @@
 #include "api/openai/openai_protocol.h"
 #include "api/pooling/pooling_protocol.h"
 #include "api/responses/responses_protocol.h"
+#include "api/tgi/tgi_protocol.h"
 #include "base/strings.h"
 
 namespace pagoda {
 
 std::vector<const Protocol*> all_protocols() {
   return {&openai_protocol(),   &responses_protocol(), &anthropic_protocol(), &ollama_protocol(),
-          &lmstudio_protocol(), &llamacpp_protocol(),  &pooling_protocol()};
+          &lmstudio_protocol(), &llamacpp_protocol(),  &tgi_protocol(),       &pooling_protocol()};
 }
 
 FoundRoute find_api_route(const std::vector<const Protocol*>& protocols, std::string_view method,

@@ -22,6 +22,24 @@ def test_llama_cpps_completion_streamed_and_whole(http):
     assert text == whole["content"]
 
 
+def test_tgis_answers_streamed_and_whole(http):
+    body = {"inputs": "Once upon a time", "parameters": {"max_new_tokens": 6, "details": True}}
+    whole = http.post("/generate", json=body).json()
+    assert http.post("/", json=body).json() == [whole]
+    tokens = whole["details"]["tokens"]
+    assert len(tokens) == 6 and whole["generated_text"] == "".join(token["text"] for token in tokens)
+    events = []
+    with http.stream("POST", "/generate_stream", json=body) as answer:
+        for line in answer.iter_lines():
+            if line:
+                events.append(json.loads(line.removeprefix("data:")))
+    assert [event["token"] for event in events] == tokens
+    assert events[-1]["generated_text"] == whole["generated_text"] and events[-1]["details"]["generated_tokens"] == 6
+    ours = http.post("/v1/completions", json={"prompt": "Once upon a time", "temperature": 0, "max_tokens": 6}).json()
+    assert ours["choices"][0]["text"] == whole["generated_text"]
+    assert http.get("/info").json()["max_total_tokens"] == 2048
+
+
 def test_llama_cpps_log_probabilities_are_those_of_completions(http):
     ask = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
     ours = http.post("/completion", json={**ask, "n_predict": 6, "n_probs": 3}).json()["completion_probabilities"]

@@ -90,7 +90,7 @@ std::vector<Flag> server_flag_table(ServerFlags& flags) {
        .value = list(flags.apis),
        .help = "APIs to serve, separated by commas: openai, responses, anthropic, ollama, ...",
        .details = "APIs to serve, separated by commas: `openai`, `responses`, `anthropic`, `ollama`, "
-                  "`lmstudio`, `llamacpp`, `pooling`",
+                  "`lmstudio`, `llamacpp`, `tgi`, `pooling`",
        .default_text = "all"},
       {.name = "api-key",
        .value = flags::several(flags.api_keys, "KEY"),

@@ -1,0 +1,41 @@
+#pragma once
+// TgiWriter: the answers of /generate and /generate_stream. A stream has an event for each token; the last
+// one has the whole text. The text includes the stop string that ended it, as TGI's does. Of several answers
+// the one with the best mean log-probability is first. Threads: none.
+#include <string>
+#include <vector>
+
+#include "api/errors.h"
+#include "api/json.h"
+#include "api/state_writer.h"
+#include "api/tgi/tgi_parser.h"
+
+namespace pagoda {
+
+class TgiWriter final : public StateWriter {
+ public:
+  TgiWriter(TgiCall call, bool in_list, const ApiContext& context);  // in_list: a body is a list of one
+
+ private:
+  void write_events(std::string& out) override;
+  void write_body(std::string& out) override;
+  void write_event(TokenId id, const std::string& text, const TokenLogprobs* logprobs, bool last,
+                   std::string& out);
+  void write_end(const ChoiceState& choice, JsonWriter& json) const;
+  void write_tokens(std::size_t index, JsonWriter& json) const;
+  void write_prefill(JsonWriter& json) const;
+
+  const std::string inputs_;
+  const std::vector<TokenId> prompt_;
+  const std::optional<std::uint64_t> seed_;
+  const std::int32_t num_top_;
+  const bool details_, prefill_, in_list_;
+  IncrementalDetokenizer stream_;
+  std::string text_;       // told by events so far
+  std::int64_t told_ = 0;  // events
+};
+
+// {"error", "error_type"}
+std::string tgi_error_body(const ApiError& error);
+
+}  // namespace pagoda
