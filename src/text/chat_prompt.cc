@@ -62,7 +62,7 @@ Result<RenderedText> render_chat(const ChatTemplate* chat_template, Conversation
   if (chat_template == nullptr) {
     return bad_field(
         "messages",
-        "need a chat template, and this model has none: start the server with --chat-template FILE, "
+        "need a chat template, and this model has none: start the server with --chat-template FILE|chatml, "
         "or use /v1/completions");
   }
   if (conversation.continue_final_message && conversation.add_generation_prompt)

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "loader/json_object.h"
 #include "loader/mapped_file.h"
+#include "loader/printable.h"
 #include "text/chat_prompt.h"
 
 namespace pagoda {
@@ -23,8 +24,10 @@ void read_field(const std::string& text, ChatTemplateTexts& out) {
   if (const auto* source = field->if_string()) out.usual = *source;
   const auto take = [&out](std::string_view name, const boost::json::value* source) {
     if (source == nullptr || !source->is_string()) return;
-    if (name == "default") out.usual = source->as_string();
-    if (name == kToolUse) out.tool_use = source->as_string();
+    std::string& place = name == "default"  ? out.usual
+                         : name == kToolUse ? out.tool_use
+                                            : out.others[std::string(name)];
+    place = source->as_string();
   };
   if (const auto* named = field->if_object())
     for (const auto& [name, source] : *named) take(name, &source);
@@ -55,6 +58,11 @@ ChatTemplateTexts chat_template_texts(const ModelSource& source) {
   if (const GgufFile* gguf = source.gguf()) {
     if (const auto* text = gguf->string("tokenizer.chat_template")) out.usual = *text;
     if (const auto* text = gguf->string(concat("tokenizer.chat_template.", kToolUse))) out.tool_use = *text;
+    constexpr std::string_view kNamed = "tokenizer.chat_template.";
+    for (const auto& [key, value] : gguf->metadata())
+      if (const auto* text = std::get_if<std::string>(&value);
+          text != nullptr && key.starts_with(kNamed) && key.substr(kNamed.size()) != kToolUse)
+        out.others[key.substr(kNamed.size())] = *text;
     return out;
   }
   if (auto file = source.side_file("chat_template.jinja")) out.usual = *file;
@@ -67,15 +75,59 @@ ChatTemplateTexts chat_template_texts(const ModelSource& source) {
   return out;
 }
 
-Result<ChatTemplates> load_chat_templates(const std::string& file, const ModelSource& source) {
+namespace {
+
+// llama.cpp's name, and the most common form.
+constexpr std::string_view kChatml =
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor "
+    "%}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+// The only template of a model that names none "default"; of several none is more than another.
+std::string only_template(const ChatTemplateTexts& texts) {
+  if (texts.others.size() == 1) return texts.others.begin()->second;
+  std::string names;
+  for (const auto& [name, text] : texts.others) names.append(names.empty() ? "" : ", ").append(name);
+  if (!names.empty())
+    log_warning("start",
+                concat("none of the model's chat templates is the default one: --chat-template NAME ",
+                       "chooses one of ", printable(names, 200)));
+  return {};
+}
+
+// The model's template of that name; empty: there is none.
+std::string named_template(std::string_view name, const ModelSource& source) {
+  const ChatTemplateTexts texts = chat_template_texts(source);
+  if (name == "default") return texts.usual;
+  if (name == kToolUse) return texts.tool_use;
+  if (const auto found = texts.others.find(name); found != texts.others.end()) return found->second;
+  if (name.find_first_of("/.") != std::string_view::npos) return {};
+  return source.side_file(concat("additional_chat_templates/", name, ".jinja")).value_or("");
+}
+
+Result<std::string> chosen_text(const std::string& chosen, const ModelSource& source) {
+  if (chosen.find("{{") != std::string::npos || chosen.find("{%") != std::string::npos) return chosen;
+  auto text = read_text_file(chosen);
+  if (text) return text;
+  if (std::string named = named_template(chosen, source); !named.empty()) return named;
+  if (chosen == "chatml") return std::string(kChatml);
+  return text.error().annotate(
+      "--chat-template takes a file, a template's text, chatml, or the name of one of "
+      "the model's templates");
+}
+
+}  // namespace
+
+Result<ChatTemplates> load_chat_templates(const std::string& chosen, const ModelSource& source) {
   ChatTemplates out;
-  if (file.empty()) {
+  if (chosen.empty()) {
     ChatTemplateTexts sources = chat_template_texts(source);
+    if (sources.usual.empty()) sources.usual = only_template(sources);
     out.usual = own_template(std::move(sources.usual), "chat template");
     out.tool_use = own_template(std::move(sources.tool_use), "chat template for tools");
   } else {
-    auto text = read_text_file(file);
-    if (!text) return text.error().annotate("--chat-template");
+    auto text = chosen_text(chosen, source);
+    if (!text) return text.error();
     auto parsed = ChatTemplate::parse(*std::move(text), timed_template_options());
     if (!parsed) return parsed.error().annotate("--chat-template");
     out.usual = std::make_unique<ChatTemplate>(*std::move(parsed));

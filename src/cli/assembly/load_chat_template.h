@@ -1,5 +1,6 @@
 #pragma once
-// The chat templates of a model: --chat-template FILE, else those that the model brings.
+// The chat templates of a model: --chat-template (a file, a template's text as in vLLM, the name of one of
+// the model's own, or "chatml"), else those that the model brings.
 //
 // GGUF: tokenizer.chat_template, and tokenizer.chat_template.tool_use for requests with tools. A folder, the
 // first place that has a default: chat_template.jinja, chat_template.json and processor_config.json
@@ -7,6 +8,7 @@
 // additional_chat_templates/NAME.jinja. Source: transformers and vLLM, which take `tool_use` where there are
 // tools.
 #include <boost/json/object.hpp>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -19,6 +21,7 @@ namespace pagoda {
 // As the model's files have them; empty: none.
 struct ChatTemplateTexts {
   std::string usual, tool_use;
+  std::map<std::string, std::string, std::less<>> others = {};  // further ones of a JSON file, by their names
 };
 ChatTemplateTexts chat_template_texts(const ModelSource& source);
 
@@ -29,7 +32,7 @@ struct ChatTemplates {
 
 // invalid_argument: --chat-template cannot be read or parsed. A template of the model's own that cannot be
 // parsed is a warning: completions still work.
-Result<ChatTemplates> load_chat_templates(const std::string& file, const ModelSource& source);
+Result<ChatTemplates> load_chat_templates(const std::string& chosen, const ModelSource& source);
 
 // The object of --default-chat-template-kwargs; of an empty text an empty one. invalid_argument: it is none,
 // or sets what conversations set.

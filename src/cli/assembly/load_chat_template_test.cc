@@ -82,6 +82,12 @@ TEST(LoadChatTemplate, GgufMetadata) {
   const Result<GgufFile> gguf = GgufFile::parse(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(gguf) << gguf.error().message();
   EXPECT_EQ(found_in(FakeSource(*gguf)), Pair("D", "T"));
+  testing::GgufBuilder named;
+  named.string("tokenizer.chat_template.chat", "C").string("tokenizer.chat_template.tool_use", "T");
+  const std::string named_bytes = named.build();
+  const Result<GgufFile> second = GgufFile::parse(std::as_bytes(std::span(named_bytes)));
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_EQ(found_in(FakeSource(*second)), Pair("C", "T")) << "the only one that is not for tools";
 }
 
 TEST(AnswerFormatNames, TheTemplateThatShowsToolsSaysHowCallsAreWritten) {
@@ -101,6 +107,31 @@ TEST(AnswerFormatNames, TheTemplateThatShowsToolsSaysHowCallsAreWritten) {
             "nemotron_json");
   EXPECT_EQ(parser_of({{"chat_template.jinja", plain}}), "hermes");
   EXPECT_EQ(parser_of({}), "");
+}
+
+// --chat-template as vLLM and llama.cpp's server take it.
+TEST(LoadChatTemplate, AFileATextANameOrChatml) {
+  const FakeSource source(Files{{"chat_template.jinja", "D"},
+                                {"additional_chat_templates/tool_use.jinja", "T"},
+                                {"additional_chat_templates/rag.jinja", "R"}});
+  const auto text_of = [&source](const std::string& chosen) {
+    const Result<ChatTemplates> found = load_chat_templates(chosen, source);
+    return found ? found->usual->source() : "error: " + std::string(found.error().message());
+  };
+  EXPECT_EQ(text_of("{{ messages[0].content }}"), "{{ messages[0].content }}");
+  EXPECT_EQ(text_of("default"), "D");
+  EXPECT_EQ(text_of("tool_use"), "T");
+  EXPECT_EQ(text_of("rag"), "R");
+  EXPECT_TRUE(text_of("chatml").starts_with("{% for message in messages %}<|im_start|>"));
+  EXPECT_NE(text_of("llama3").find("cannot read 'llama3'"), std::string::npos);
+}
+
+TEST(LoadChatTemplate, TheOnlyOneIsTheDefault) {
+  const char* const one = R"({"chat_template": [{"name": "chat", "template": "C"}]})";
+  EXPECT_EQ(found_in(Files{{"tokenizer_config.json", one}}), Pair("C", ""));
+  const char* const two =
+      R"({"chat_template": [{"name": "chat", "template": "C"}, {"name": "rag", "template": "R"}]})";
+  EXPECT_EQ(found_in(Files{{"tokenizer_config.json", two}}), Pair("", ""));
 }
 
 }  // namespace

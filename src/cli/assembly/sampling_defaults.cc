@@ -71,9 +71,38 @@ json::object written_in(const GgufFile& file) {
   return fields;
 }
 
+// Fields that change what transformers generates, and have no effect here, with the value that switches each
+// off.
+struct UnusedField {
+  std::string_view name, off;
+};
+constexpr UnusedField kUnused[] = {
+    {"suppress_tokens", "[]"},    {"begin_suppress_tokens", "[]"}, {"forced_bos_token_id", ""},
+    {"forced_eos_token_id", ""},  {"forced_decoder_ids", "[]"},    {"bad_words_ids", "[]"},
+    {"sequence_bias", "{}"},      {"stop_strings", "[]"},          {"no_repeat_ngram_size", "0"},
+    {"min_length", "0"},          {"min_new_tokens", "0"},         {"num_beams", "1"},
+    {"typical_p", "1.0"},         {"penalty_alpha", "0.0"},        {"guidance_scale", "1.0"},
+    {"epsilon_cutoff", "0.0"},    {"eta_cutoff", "0.0"},           {"exponential_decay_length_penalty", "[]"},
+    {"watermarking_config", "{}"}};
+
+void name_unused(const json::object& file, std::string_view name) {
+  std::string names;
+  for (const UnusedField& field : kUnused) {
+    const json::value* value = file.if_contains(field.name);
+    if (value == nullptr || value->is_null()) continue;
+    const json::value off = field.off.empty() ? json::value() : json::parse(field.off);
+    const bool same_number =
+        value->is_number() && off.is_number() && value->to_number<double>() == off.to_number<double>();
+    if (*value == off || same_number) continue;
+    names.append(names.empty() ? "" : ", ").append(field.name);
+  }
+  if (!names.empty()) log_warning("start", concat(name, ": ", names, " have no effect here"));
+}
+
 // The model's file without the fields that cannot be used, which are named once, here.
 json::object usable(const json::object& file, std::string_view name) {
   json::object fields;
+  name_unused(file, name);
   for (const Field& field : kFields) {
     const json::value* value = file.if_contains(field.name);
     if (value == nullptr || value->is_null()) continue;

@@ -120,7 +120,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
            "maximum number of log-probabilities per token that a request may ask for; -1: vocabulary size"},
       {.name = "chat-template",
        .value = flags::text(flags.chat_template, "FILE"),
-       .help = "Jinja chat template file",
+       .help = "Jinja chat template: a file, its text, chatml, or the name of one of the model's",
        .default_text = "the model's own",
        .aliases = {"--chat-template-file"}},
       {.name = "default-chat-template-kwargs",
