@@ -41,8 +41,9 @@ Result<AdapterCatalog::Handle> choose_model(std::string_view name, const ApiCont
   if (std::ranges::find(context.model_names, name) != context.model_names.end()) return none;
   if (context.adapters != nullptr)
     if (AdapterCatalog::Handle adapter = context.adapters->find(name)) return adapter;
-  // Hugging Face's clients send these where their user names no model, since TGI has one.
-  if (name == "dummy" || name == "tgi") return none;
+  // An empty name is none, as with vLLM. Hugging Face's clients send the others where their user names no
+  // model, since TGI has one.
+  if (name.empty() || name == "dummy" || name == "tgi") return none;
   const auto matches = [name](const std::string& pattern) { return matches_pattern(name, pattern); };
   if (std::ranges::any_of(context.model_patterns, matches)) return none;
   return not_found(concat("The model `", name, "` does not exist. This server has `",

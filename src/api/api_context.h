@@ -64,7 +64,7 @@ struct ApiContext {
   bool allow_request_chat_template = false;  // vLLM's --trust-request-chat-template
   bool return_tokens_as_token_ids = false;   // default of the request's field
   boost::json::object template_kwargs;       // default of requests that set none
-  std::string system_fingerprint;            // identifies weights and build; empty: left out
+  std::string system_fingerprint;            // identifies model and build; empty: left out
   std::string version;
   std::string kv_transfer_params;  // JSON for whoever fetches an answer's K/V from here; empty: nobody can
   std::string tokenizer_info;      // tokenizer_config.json as JSON; empty: no tokenizer

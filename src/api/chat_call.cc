@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr float kMinTemperature = 0.01f;                       // as in vLLM: below it logits could overflow
 constexpr float kMinTopP = std::numeric_limits<float>::min();  // 0 keeps the likeliest token, as with OpenAI
-constexpr std::size_t kMaxStops = 16, kMaxStopBytes = 1024;
+constexpr std::size_t kMaxStops = 128, kMaxStopBytes = 1024;
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "api/chat_prompt_tokens.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "api/prompt_limits.h"
@@ -15,6 +16,15 @@ Status wrong_prompt(std::string_view param, std::string_view problem) {
 }
 
 }  // namespace
+
+void check_role(FieldReader& message, std::string_view role, const ApiContext& context) {
+  constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+  if (std::ranges::find(kRoles, role) != std::end(kRoles) || context.allow_request_chat_template) return;
+  if (context.chat_template != nullptr && context.chat_template->shows_role(role)) return;
+  message.fail("role",
+               "must be system, developer, user, assistant, tool, function, or a role that the model's chat "
+               "template shows");
+}
 
 Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const ApiContext& context,
                                                 const ChatPromptOptions& options) {

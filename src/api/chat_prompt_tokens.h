@@ -4,9 +4,11 @@
 // protocols. Errors: invalid_argument with a param() in the words of Conversation. Threads: any.
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/api_context.h"
+#include "api/field_reader.h"
 #include "base/status.h"
 #include "text/conversation.h"
 
@@ -19,5 +21,9 @@ struct ChatPromptOptions {
 
 Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const ApiContext& context,
                                                 const ChatPromptOptions& options = {});
+
+// Refuses the field "role" of a message unless it is one of OpenAI's or the model's template shows it: other
+// messages would be left out of the prompt.
+void check_role(FieldReader& message, std::string_view role, const ApiContext& context);
 
 }  // namespace pagoda

@@ -26,6 +26,8 @@ class Wish {
   explicit Wish(FieldReader& fields) : fields_(fields) {}
   void add(std::string_view name, std::optional<GrammarSpec> spec) {
     if (!spec) return;
+    // guidance sends one grammar under vLLM's old name and its new one.
+    if (spec_ && spec_->kind == spec->kind && spec_->text == spec->text) return;
     if (spec_) fields_.fail(name, concat("cannot be combined with '", spec_->param, "'"));
     spec_ = std::move(spec);
   }
@@ -151,15 +153,23 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     if (!inner.ok()) fields.fail(inner.status());
     wish.add("structured_outputs", std::move(spec));
   }
+  // Clients of llama.cpp send an empty text for no grammar.
+  const auto add = [&](std::string_view name, Kind kind) {
+    const json::value* value = fields.whole().if_contains(name);
+    const bool is_empty = value != nullptr && value->is_string() && value->get_string().empty();
+    std::optional<GrammarSpec> spec;
+    if (is_empty)
+      (void)fields.has(name);  // it is known
+    else
+      spec = read_kind(fields, name, kind);
+    wish.add(name, std::move(spec));
+  };
   for (const auto& [name, kind] : kKinds)
-    if (kind != Kind::structural_tag) {
-      const std::string guided = concat("guided_", name);
-      wish.add(guided, read_kind(fields, guided, kind));
-    }
-  wish.add("grammar", read_kind(fields, "grammar", Kind::grammar));
-  wish.add("json_schema", read_kind(fields, "json_schema", Kind::json_schema));
-  wish.add("regex", read_kind(fields, "regex", Kind::regex));
-  wish.add("ebnf", read_kind(fields, "ebnf", Kind::grammar));
+    if (kind != Kind::structural_tag) add(concat("guided_", name), kind);
+  add("grammar", Kind::grammar);
+  add("json_schema", Kind::json_schema);
+  add("regex", Kind::regex);
+  add("ebnf", Kind::grammar);
   std::optional<GrammarSpec> spec = wish.take();
   if (spec && context.grammars == nullptr)
     fields.not_built(spec->param.substr(0, spec->param.find('.')),

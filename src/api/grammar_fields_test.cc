@@ -48,6 +48,29 @@ TEST(GrammarFields, AFormatIsWrittenInManyWays) {
   EXPECT_FALSE(read_fields(R"({"type":"text"})"));
 }
 
+// guidance sends vLLM's old field and its new one, llama.cpp's clients an empty text.
+TEST(GrammarFields, OneGrammarTwiceIsOneAndAnEmptyOneNone) {
+  const auto read = [](std::string_view body, std::string& wrong) {
+    const boost::json::value value = boost::json::parse(body);
+    FieldReader fields(value.as_object());
+    ApiContext context;
+    std::optional<GrammarSpec> spec = read_grammar(fields, context);
+    wrong = fields.ok() ? "" : fields.status().message();
+    return spec;
+  };
+  std::string wrong;
+  for (const char* body : {R"({"grammar":""})", R"({"guided_regex":"","guided_json":"","ebnf":""})"}) {
+    EXPECT_FALSE(read(body, wrong)) << body;
+    EXPECT_EQ(wrong, "") << body;
+  }
+  (void)read(R"({"guided_grammar":"root ::= \"a\"","structured_outputs":{"grammar":"root ::= \"a\""}})",
+             wrong);
+  EXPECT_NE(wrong.find("no structured output"), std::string::npos)
+      << "and not that both are given: " << wrong;
+  (void)read(R"({"guided_grammar":"a","structured_outputs":{"grammar":"b"}})", wrong);
+  EXPECT_NE(wrong.find("cannot be combined"), std::string::npos) << wrong;
+}
+
 TEST(GrammarFields, WhatIsMissingIsNamed) {
   const auto wrong = [](std::string_view format) {
     std::string param;

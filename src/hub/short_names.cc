@@ -87,6 +87,7 @@ std::span<const ShortName> short_names() { return kNames; }
 
 std::string full_name(std::string_view text) {
   std::string_view rest = text;
+  if (rest.starts_with("hf://")) return from_address(rest.substr(5));
   for (const std::string_view scheme : {"https://", "http://"})
     if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
   for (const std::string_view host : kHosts)

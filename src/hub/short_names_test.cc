@@ -37,6 +37,7 @@ TEST(ShortNames, AddressesOfTheHub) {
             "org/name:a/m-Q8_0.gguf");
   EXPECT_EQ(full_name("huggingface.co/org/name/blob/abc/m.gguf"), "org/name@abc:m.gguf");
   EXPECT_EQ(full_name("org/name:Q8_0"), "org/name:Q8_0");
+  EXPECT_EQ(full_name("hf://org/name:Q8_0"), "org/name:Q8_0");
   EXPECT_EQ(full_name("https://example.com/a/b"), "https://example.com/a/b");
 }
 

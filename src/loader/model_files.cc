@@ -277,6 +277,10 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   if (!entries.projectors.empty())
     return not_found(concat(shown, " holds only the vision part of a model: ", join(entries.projectors)));
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
+  if (!configured && exists(full("params.json")))
+    return unimplemented(concat(shown,
+                                " is in Mistral's own form (params.json): use a revision of the model with ",
+                                "config.json and model.safetensors, or a .gguf file"));
   if (!configured && !entries.safetensors.empty()) return not_found(concat(shown, " has no config.json"));
   if (!entries.foreign.empty()) {
     // A method that is not supported is not supported in other files either.
@@ -309,6 +313,12 @@ Result<ModelFiles> find_model_files(const std::string& model, const HubPaths& hu
   } else if (foreign_weights(fs::path(model).extension().string())) {
     return refuse_foreign(model);
   }
+  if (model.find("://") != std::string::npos)
+    return not_found(concat("'", printable(model),
+                            "' cannot be read: give a folder, a .gguf file, or a model ",
+                            "of the hub as ORG/NAME, hf://ORG/NAME or https://huggingface.co/ORG/NAME"));
+  if (model.starts_with("~"))
+    return not_found(concat("there is no model '", printable(model), "': no shell has replaced the '~'"));
   return not_found(
       concat("there is no model '", printable(model),
              "': no such file or folder, and it is not in the Hugging Face cache; tried: ", join(tried)));

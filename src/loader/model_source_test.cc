@@ -215,6 +215,15 @@ TEST(ModelSource, OpensShardsWithoutAnIndex) {
   expect_refused(scratch.path(), "tensor 'model.norm.weight' is in two files");
 }
 
+TEST(ModelSource, FormsThatAreNotReadAreNamed) {
+  const ScratchFolder scratch;
+  for (const char* file : {"params.json", "tekken.json", "consolidated.safetensors"})
+    scratch.write(file, "{}");
+  expect_refused(scratch.path(), "is in Mistral's own form (params.json)");
+  expect_refused("s3://bucket/model", "'s3://bucket/model' cannot be read: give a folder");
+  expect_refused("~/model.gguf", "no shell has replaced the '~'");
+}
+
 TEST(ModelSource, AdaptersAreNamed) {
   const ScratchFolder scratch;
   scratch.write("adapter_model.safetensors", "");

@@ -45,6 +45,7 @@ constexpr AbsentPath kAbsent[] = {
     {"/fim/completions", "The middle of a text is written by /v1/completions with 'suffix', and by /infill."},
     {"/agents/completions", kCompletions},
     {"/v2/models", kCompletions},
+    {"/complete", "Anthropic's protocol is served by /v1/messages."},
     {"/inference/v1/generate", kCompletions},
     {"/invocations", kCompletions},
     {"/v2/chat", kCompletions},

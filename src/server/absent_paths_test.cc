@@ -13,8 +13,11 @@ TEST(AbsentPaths, AreKnownWithAndWithoutTheVersionAndWhatIsBelowThem) {
   for (const char* path : {"/v1beta/models/gemini:generateContent", "/v1beta/models",
                            "/v1/models/x:streamGenerateContent", "/v1/models/x:generateContent"})
     EXPECT_NE(instead_of(path).find("/v1/chat/completions"), std::string_view::npos) << path;
-  for (const char* path : {"/v2/chat", "/v1/chat", "/invocations", "/generate_stream"})
+  for (const char* path :
+       {"/v2/chat", "/v1/chat", "/invocations", "/generate_stream", "/v2/models/m/generate"})
     EXPECT_NE(instead_of(path).find("/v1/chat/completions"), std::string_view::npos) << path;
+  EXPECT_NE(instead_of("/v1/fim/completions").find("/infill"), std::string_view::npos);
+  EXPECT_NE(instead_of("/v1/complete").find("/v1/messages"), std::string_view::npos);
   EXPECT_NE(instead_of("/embed_all").find("/v1/embeddings"), std::string_view::npos);
   for (const char* path : {"", "/", "/v1", "/v1/audios", "/v1/other", "/v1/v1/audio"})
     EXPECT_EQ(instead_of(path), "") << path;

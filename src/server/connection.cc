@@ -241,7 +241,9 @@ void Connection::begin_request(const HttpRequest& request) {
   if (server_.config.spans != nullptr)
     traceparent_ = request.header("traceparent").substr(0, kMaxTraceparent);
   origin_ = allowed_origin(request.header("origin"), server_.config.allowed_origins);
-  const std::string_view key = key_of(request.header("authorization"), request.header("x-api-key"));
+  const std::string_view x_key = request.header("x-api-key");
+  const std::string_view key =
+      key_of(request.header("authorization"), x_key.empty() ? request.header("api-key") : x_key);  // Azure's
   key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);
   metered_ = false;
   protocol_ = nullptr;

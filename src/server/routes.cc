@@ -47,12 +47,30 @@ std::string other_spelling(std::string_view path) {
   return has_version ? std::string(path.substr(kVersion.size())) : concat(kVersion, path);
 }
 
-// Other services have prefixes of their own before the same paths: Groq, OpenRouter, LM Studio.
+// Other services have prefixes of their own before the same paths: Groq, OpenRouter, LM Studio, Azure.
 std::string without_prefix(std::string_view path) {
+  constexpr std::string_view kAzure = "/openai/deployments/";  // a model's name follows
+  if (path.starts_with(kAzure)) {
+    const std::size_t end = path.find('/', kAzure.size());
+    return end == std::string_view::npos ? std::string() : concat(kVersion, path.substr(end));
+  }
   for (const std::string_view prefix : {"/openai/v1", "/api/v1", "/api/v0"})
     if (path.starts_with(prefix) && path.substr(prefix.size()).starts_with('/'))
       return concat(kVersion, path.substr(prefix.size()));
   return {};
+}
+
+std::string_view without_last_slashes(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path;
+}
+
+// Base URLs that end in a slash, and clients that add one: "//v1/completions/".
+std::string without_spare_slashes(std::string_view path) {
+  std::string out;
+  for (const char c : without_last_slashes(path))
+    if (c != '/' || !out.ends_with('/')) out.push_back(c);
+  return out;
 }
 
 }  // namespace
@@ -96,19 +114,26 @@ const Protocol* RouteTable::nearest_protocol(std::string_view path) const {
   return nearest;
 }
 
+RouteTable::Found RouteTable::spelled(std::string_view method, std::string_view path) const {
+  if (const Place* place = place_of(path)) return {.place = place, .length = path.size()};
+  const std::string other = other_spelling(path);
+  if (const Place* place = place_of(other)) return {.place = place, .length = other.size()};
+  const std::string bare = without_prefix(path);
+  const Place* place = place_of(bare);
+  if (place != nullptr && !serves(place->routes, method)) place = nullptr;  // that service's own
+  return {.place = place, .length = bare.size()};
+}
+
 RouteTable::Match RouteTable::find(std::string_view method, std::string_view path) const {
-  const Place* place = place_of(path);
-  std::size_t length = path.size();
+  auto [place, length] = spelled(method, path);
   if (place == nullptr) {
-    const std::string other = other_spelling(path);
-    place = place_of(other);
-    length = other.size();
-  }
-  if (place == nullptr) {
-    const std::string other = without_prefix(path);
-    place = place_of(other);
-    length = other.size();
-    if (place != nullptr && !serves(place->routes, method)) place = nullptr;  // that service's own
+    const Found tidied = spelled(method, without_spare_slashes(path));
+    // A proxy that guards paths guards those that it knows.
+    if (tidied.place != nullptr && tidied.place->routes.front().facts.role == Role::user) {
+      place = tidied.place;
+      length = tidied.length;
+      path = without_last_slashes(path);
+    }
   }
   Match match;
   if (place == nullptr) {

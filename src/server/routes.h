@@ -2,9 +2,10 @@
 // RouteTable: maps a path and method to a handler and the role that it requires. Routes are rows: the
 // server's own (endpoints.h, debug_endpoints.h, prefix_endpoints.h) and those of protocols (api/protocol.h).
 // 404, 405, Allow and OPTIONS follow from them. Paths match exactly as sent, without normalisation, so that
-// two readers cannot disagree about them. The one exception: an unknown path is looked up with /v1 added,
-// removed, or in place of another service's prefix ("/openai/v1", "/api/v1", "/api/v0"). Unknown paths need a
-// key, too. Invariant: no two rows have the same method and path. Threads: any; immutable.
+// two readers cannot disagree about them. The exceptions: an unknown path is looked up with /v1 added,
+// removed, or in place of another service's prefix ("/openai/v1", "/api/v1", "/openai/deployments/NAME"), and
+// where the role user suffices also without spare slashes. Unknown paths need a key, too. Invariant: no two
+// rows have the same method and path. Threads: any; immutable.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -80,6 +81,11 @@ class RouteTable {
     std::string allow;
   };
   const Place* place_of(std::string_view path) const;  // null: no such path
+  struct Found {
+    const Place* place = nullptr;
+    std::size_t length = 0;  // length of the path that was found
+  };
+  Found spelled(std::string_view method, std::string_view path) const;
   // An unknown path is answered in the protocol of the route with the longest common prefix of folders.
   const Protocol* nearest_protocol(std::string_view path) const;
 

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/strings.h"
 #include "base/thread_cpu_clock.h"
 #include "base/utf8.h"
 #include "jinja/filters.h"
@@ -44,6 +45,14 @@ const std::string& ChatTemplate::source() const { return program_->source; }
 const TemplateTraits& ChatTemplate::traits() const {
   std::call_once(program_->probed, [this] { program_->traits = probe_template(*this); });
   return program_->traits;
+}
+
+bool ChatTemplate::shows_role(std::string_view role) const {
+  const std::string_view name = role.substr(0, role.find(' '));
+  if (name.empty()) return false;
+  for (const char quote : {'\'', '"'})
+    if (source().find(concat(quote, name, quote)) != std::string::npos) return true;
+  return traits().other_roles;
 }
 
 TemplateOptions timed_template_options() {

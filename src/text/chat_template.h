@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "jinja/template_options.h"
@@ -27,6 +28,10 @@ class ChatTemplate {
   Result<RenderedText> render(const boost::json::object& context) const;
 
   const std::string& source() const;
+
+  // Whether it shows messages of a role that is none of OpenAI's: of any, or it names this one (Granite's
+  // "control", or "document" for "document {…}").
+  bool shows_role(std::string_view role) const;
 
   // Which conversations it shows whole. Found out at the first call, which may take up to 0.2 seconds.
   const TemplateTraits& traits() const;

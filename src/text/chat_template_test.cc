@@ -268,5 +268,21 @@ TEST(ChatTemplate, MalformedTextInTheTemplateIsHarmless) {
   EXPECT_TRUE(is_refused("{{ \xff }}"));
 }
 
+// Granite's and Llama's further roles; a made-up one where the template shows any.
+TEST(ChatTemplate, RolesThatItShows) {
+  const auto shows = [](const char* source, std::string_view role) {
+    return ChatTemplate::parse(source)->shows_role(role);
+  };
+  const char* const any = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
+  const char* const named =
+      "{% for m in messages %}{% if m.role in ['user', 'assistant'] or m.role.startswith('document') %}"
+      "{{ m.content }}{% elif m.role == \"control\" %}<{{ m.content }}>{% endif %}{% endfor %}";
+  EXPECT_TRUE(shows(any, "observer"));
+  EXPECT_FALSE(shows(any, ""));
+  EXPECT_TRUE(shows(named, "control"));
+  EXPECT_TRUE(shows(named, "document {\"doc_id\": 1}"));
+  EXPECT_FALSE(shows(named, "observer"));
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -133,6 +133,9 @@ class Prober {
     if (!has(prompt({system, user, answer, say("user", kNext)}), {kSystem, kUser, kNext}))
       traits_.system = {.text = false, .parts = false};
     traits_.system_alone = has(prompt({system}), {kSystem});
+    const ChatMessage other{.role = "qzrole", .content = Content::of(std::string(kSystem))};
+    traits_.other_roles =
+        has(prompt({other, user}), {kSystem, kUser}) || has(prompt({user, other}), {kSystem});
     traits_.developer = names_developer_ && has(prompt({say("developer", kSystem), user}), {kSystem, kUser});
   }
 

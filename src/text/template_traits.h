@@ -21,6 +21,7 @@ struct TemplateTraits {
 
   // Roles.
   bool developer = true;     // the template names the role; else its messages are system messages
+  bool other_roles = true;   // messages of any role are shown
   bool function = true;      // results of the role `function` are shown; else they are of the role `tool`
   bool system_later = true;  // system messages behind the first turn are shown where they stand
   bool developer_later = true;

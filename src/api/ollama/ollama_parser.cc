@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "api/chat_prompt_tokens.h"
 #include "api/content_parts.h"
 #include "api/fill_in_middle.h"
 #include "api/grammar_fields.h"
@@ -10,6 +11,7 @@
 #include "api/peer_sampling.h"
 #include "api/tool_fields.h"
 #include "api/unknown_fields.h"
+#include "base/ascii.h"
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 
@@ -108,7 +110,8 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, std::size_t& keys_le
   return out;
 }
 
-void read_chat_messages(FieldReader& fields, Conversation& conversation, Warnings& warnings) {
+void read_chat_messages(FieldReader& fields, const ApiContext& context, Conversation& conversation,
+                        Warnings& warnings) {
   const json::array* messages = fields.array("messages", kMaxMessages);
   std::size_t keys_left = kMaxArgumentKeys;
   for (std::size_t i = 0; messages != nullptr && i < messages->size() && fields.ok(); ++i) {
@@ -117,10 +120,8 @@ void read_chat_messages(FieldReader& fields, Conversation& conversation, Warning
     if (message == nullptr) return fields.fail(path, "must be an object");
     FieldReader reader(*message, path);
     ChatMessage read;
-    read.role = reader.string("role", 64).value_or("");
-    if (reader.ok() && read.role != "system" && read.role != "user" && read.role != "assistant" &&
-        read.role != "tool")
-      reader.fail("role", "must be 'system', 'user', 'assistant' or 'tool'");
+    read.role = lowered(reader.string("role", 64).value_or(""));  // as Ollama reads it
+    if (reader.ok()) check_role(reader, read.role, context);
     std::string content = reader.string("content", kAnyLength).value_or("");
     if (read.role != "tool")
       reader.not_built("images", kNoImages);
@@ -151,7 +152,7 @@ void read_tools(FieldReader& fields, Conversation& conversation) {
 
 Result<std::optional<ChatRequest>> chat_request(FieldReader& fields, ChatCall& call,
                                                 const ApiContext& context) {
-  read_chat_messages(fields, call.conversation, call.warnings);
+  read_chat_messages(fields, context, call.conversation, call.warnings);
   read_tools(fields, call.conversation);
   if (!fields.ok()) return fields.status();
   if (call.conversation.messages.empty()) return std::optional<ChatRequest>();

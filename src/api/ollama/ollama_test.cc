@@ -174,7 +174,7 @@ TEST(Ollama, WhatIsWrongIsNamed) {
             "messages.0.images");
   EXPECT_EQ(param(true, R"("messages":[{"role":"user","content":"x","images":["aGk="]}])"),
             "messages.0.images");
-  EXPECT_EQ(param(true, R"("messages":[{"role":"robot"}])"), "messages.0.role");
+  EXPECT_EQ(param(true, R"("messages":[{"role":""}])"), "messages.0.role");
   EXPECT_EQ(param(true, concat(R"("options":{"top_p":7},)", kHi)), "options.top_p");
   EXPECT_EQ(param(true, concat(R"("options":{"mirostat":1},)", kHi)), "options.mirostat");
   EXPECT_EQ(param(true, concat(R"("options":{"typical_p":0.7},)", kHi)), "options.typical_p");

@@ -1,7 +1,5 @@
 #include "api/openai/chat_messages.h"
 
-#include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 
 #include "api/chat_prompt_tokens.h"
@@ -22,8 +20,6 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
 
-constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
-                                                    "assistant", "tool",      "function"};
 // `content`, checked: a string, or a list of parts. Null is allowed where `optional` says so. Thoughts go to
 // `thoughts`, if that is given.
 Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts,
@@ -101,7 +97,8 @@ std::vector<ToolCall> read_tool_calls(FieldReader& message, const DeclaredTools&
   return calls;
 }
 
-std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools& tools, Warnings& warnings) {
+std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools& tools, const ApiContext& api,
+                                       Warnings& warnings) {
   std::vector<ChatMessage> out;
   std::size_t keys_left = kMaxArgumentKeys;
   const json::array* messages = fields.array("messages", kMaxMessages);
@@ -120,8 +117,7 @@ std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools&
     FieldReader reader(*message, path);
     std::optional<std::string> role = reader.string("role", 64);
     if (reader.ok() && !role) reader.fail("role", "is required");
-    if (reader.ok() && std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end())
-      reader.fail("role", "must be one of system, developer, user, assistant, tool, function");
+    if (reader.ok()) check_role(reader, *role, api);
     const bool assistant = role == "assistant";
     ChatMessage read;
     std::string thoughts;
@@ -166,7 +162,7 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   DeclaredTools tools(ToolProtocol::chat);
   tools.read(fields, "tools", result.warnings);
   tools.settle();
-  conversation.messages = read_messages(fields, tools, result.warnings);
+  conversation.messages = read_messages(fields, tools, api, result.warnings);
   result.choice = read_tool_choice(fields, tools);
   result.origins = tools.origins();
   if (result.choice.kind != ToolChoice::Kind::none) conversation.tools = tools.take_tools();

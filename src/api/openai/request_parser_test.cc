@@ -91,8 +91,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{kText, R"("prompt_logprobs":1,"stream":true)", "prompt_logprobs"},
         BadField{kText, R"("stop":"")", "stop"}, BadField{kText, R"("stop":[""])", "stop.0"},
         BadField{kText, R"("stop":["a",1])", "stop.1"}, BadField{kText, R"("stop":{})", "stop"},
-        BadField{kText, R"("stop":["1","2","3","4","5","6","7","8","9","a","b","c","d","e","f","g","h"])",
-                 "stop"},
         BadField{kText, R"("stop_token_ids":5)", "stop_token_ids"},
         BadField{kText, R"("stop_token_ids":[1,"2"])", "stop_token_ids.1"},
         BadField{kText, R"("stop_token_ids":[260])", "stop_token_ids.0"},
@@ -192,6 +190,16 @@ struct BadBody {
   std::string param;
 };
 
+// Benchmarks of code end at some 20 texts, front ends for role-play at more.
+TEST(RequestParser, ManyStopStrings) {
+  const TestModel model;
+  for (const auto& [count, ok] : {std::pair(128, true), std::pair(129, false)}) {
+    std::string stops;
+    for (int i = 0; i < count; ++i) stops.append(concat(i == 0 ? "" : ",", "\"s", i, "\""));
+    EXPECT_EQ(parse(kText, with(kText, concat("\"stop\":[", stops, "]")), model.context).has_value(), ok);
+  }
+}
+
 TEST(RequestParser, BadBodiesAreRefusedByName) {
   const TestModel model;
   const std::string long_text(3300, 'a');  // 101 times the assumed longest token
@@ -227,7 +235,7 @@ TEST(RequestParser, BadBodiesAreRefusedByName) {
       {kChat, R"({"messages":[1]})", "messages.0"},
       {kChat, R"({"messages":[{}]})", "messages.0.role"},
       {kChat, R"({"messages":[{"role":1,"content":"x"}]})", "messages.0.role"},
-      {kChat, R"({"messages":[{"role":"robot","content":"x"}]})", "messages.0.role"},
+      {kChat, R"({"messages":[{"role":"","content":"x"}]})", "messages.0.role"},
       {kChat, R"({"messages":[{"role":"user"}]})", "messages.0.content"},
       {kChat, R"({"messages":[{"role":"user","content":null}]})", "messages.0.content"},
       {kChat, R"({"messages":[{"role":"user","content":5}]})", "messages.0.content"},

@@ -79,6 +79,9 @@ Result<ApiAnswer> input_tokens(const ApiCall& call, const ApiContext& context) {
 }
 
 Status no_such(std::string_view id) {
+  if (id == "compact")
+    return not_found(
+        "Conversations are not compacted here; 'truncation': 'auto' leaves out the oldest messages.");
   return not_found(concat("Response with id '", to_valid_utf8(id), "' not found.")).with_param("response_id");
 }
 

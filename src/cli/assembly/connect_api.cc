@@ -1,11 +1,14 @@
 #include "cli/assembly/connect_api.h"
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <filesystem>
 
 #include "base/assign_or_return.h"
+#include "base/strings.h"
 #include "base/version.h"
+#include "base/xxh64.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/default_model.h"
 #include "cli/assembly/kv_peers.h"
@@ -30,6 +33,17 @@ void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& 
   for (const std::string& name : flags.served_model_names)
     if (is_pattern(name)) api.model_patterns.push_back(name);
   if (flags.any_model_name) api.model_patterns.emplace_back("*");
+}
+
+// "fp_…", which some clients require: equal for equal programs and models.
+std::string fingerprint_of(const ApiContext& api) {
+  const ModelFacts& facts = api.facts;
+  const std::uint64_t hash =
+      xxh64(concat(api.version, " ", api.model_root, " ", facts.architecture, " ", facts.weight_type, " ",
+                   facts.hidden_size, " ", facts.num_layers, " ", api.vocab_size));
+  char digits[16];
+  const auto end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
+  return concat("fp_", std::string_view(digits, end));
 }
 
 }  // namespace
@@ -58,6 +72,7 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   api.facts.weight_type = model.weight_type;
   api.facts.hidden_size = model.decoder.hidden_size;
   api.facts.num_layers = model.decoder.num_layers();
+  api.system_fingerprint = fingerprint_of(api);
   api.model_created = static_cast<std::int64_t>(std::time(nullptr));
   if (parts.tokenizer == nullptr) return ok_status();
   api.make_ready();

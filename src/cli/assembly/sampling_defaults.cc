@@ -96,7 +96,7 @@ void name_unused(const json::object& file, std::string_view name) {
     if (*value == off || same_number) continue;
     names.append(names.empty() ? "" : ", ").append(field.name);
   }
-  if (!names.empty()) log_warning("start", concat(name, ": ", names, " have no effect here"));
+  if (!names.empty()) log_warning("start", concat(name, ": without effect here: ", names));
 }
 
 // The model's file without the fields that cannot be used, which are named once, here.

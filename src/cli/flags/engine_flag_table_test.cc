@@ -434,6 +434,20 @@ TEST(Environment, FillsWhatNoFlagSaid) {
             "OMP_NUM_THREADS: 'many' is not between 1 and 1024");
 }
 
+TEST(Environment, VariablesOfLlamaCppAreNamedWithOurs) {
+  Command root;
+  root.flags.push_back({.name = "max-model-len", .aliases = {"--ctx-size"}, .environment = true});
+  root.flags.push_back({.name = "mlock"});
+  EXPECT_EQ(
+      unknown_variables({"LLAMA_ARG_CTX_SIZE", "LLAMA_ARG_MLOCK", "LLAMA_CACHE", "HOME"}, root),
+      (std::vector<std::string>{"the environment's LLAMA_ARG_CTX_SIZE sets nothing; see PAGODA_MAX_MODEL_LEN",
+                                "the environment's LLAMA_ARG_MLOCK sets nothing"}));
+  const Environment key = [](const char* name) { return std::string(name) == "LLAMA_API_KEY" ? "k" : ""; };
+  EngineFlags flags;
+  ASSERT_TRUE(apply_environment(key, flags).ok());
+  EXPECT_EQ(flags.server.api_keys, std::vector<std::string>{"k"}) << "a server without a key would be open";
+}
+
 TEST(Environment, MpirunTellsTheRankOfTheMachine) {
   std::map<std::string, std::string> values = {
       {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "3"}};

@@ -69,6 +69,27 @@ void add_names(const Command& command, std::vector<std::string>& names) {
   for (const Command& sub : command.subcommands) add_names(sub, names);
 }
 
+constexpr std::string_view kLlamaPrefix = "LLAMA_ARG_";  // llama.cpp's: LLAMA_ARG_CTX_SIZE is --ctx-size
+
+// The variable of the flag that has this name among its own; empty: none.
+std::string variable_of(const std::string& flag_name, const Command& command) {
+  for (const Flag& flag : command.flags)
+    if (concat("--", flag.name) == flag_name || std::ranges::count(flag.aliases, flag_name) > 0)
+      if (std::string name = environment_name(flag); !name.empty()) return name;
+  for (const Command& sub : command.subcommands)
+    if (std::string name = variable_of(flag_name, sub); !name.empty()) return name;
+  return {};
+}
+
+// A sentence on a variable of llama.cpp's server.
+std::string llama_variable(const std::string& name, const Command& root) {
+  std::string flag_name = "--";
+  for (const char c : lowered(std::string_view(name).substr(kLlamaPrefix.size())))
+    flag_name += c == '_' ? '-' : c;
+  const std::string own = variable_of(flag_name, root);
+  return concat("the environment's ", name, " sets nothing", own.empty() ? "" : concat("; see ", own));
+}
+
 }  // namespace
 
 std::string environment_name(const Flag& flag) {
@@ -100,6 +121,7 @@ std::vector<std::string> unknown_variables(const std::vector<std::string>& names
   add_names(root, known);
   std::vector<std::string> out;
   for (const std::string& name : names) {
+    if (name.starts_with(kLlamaPrefix)) out.push_back(llama_variable(name, root));
     if (!name.starts_with("PAGODA_") || std::ranges::count(known, name) > 0) continue;
     out.push_back(concat("the environment's ", name, " sets nothing", suggestion(name, known)));
   }
@@ -108,7 +130,7 @@ std::vector<std::string> unknown_variables(const std::vector<std::string>& names
 
 Status apply_environment(const Environment& environment, EngineFlags& flags) {
   PAGODA_RETURN_IF_ERROR(apply_launcher(environment, flags));
-  for (const char* name : {"PAGODA_API_KEY", "VLLM_API_KEY"}) {
+  for (const char* name : {"PAGODA_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY"}) {
     if (!flags.server.api_keys.empty()) break;
     if (std::string key = environment(name); !key.empty()) flags.server.api_keys.push_back(std::move(key));
   }

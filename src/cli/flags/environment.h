@@ -22,10 +22,11 @@ std::string environment_name(const Flag& flag);
 Result<std::vector<std::string>> environment_value(const Flag& flag, const Environment& environment);
 
 // Those of `names` that begin with PAGODA_ and that neither a flag of a command below `root`, nor the
-// program, nor its scripts and tests read, each as a sentence with the nearest known name.
+// program, nor its scripts and tests read, each as a sentence with the nearest known name; and those of
+// llama.cpp's server (LLAMA_ARG_PORT), with the variable that is meant here.
 std::vector<std::string> unknown_variables(const std::vector<std::string>& names, const Command& root);
 
-// After parsing: the API key from PAGODA_API_KEY or VLLM_API_KEY, the KV cache's size from
+// After parsing: the API key from PAGODA_API_KEY, VLLM_API_KEY or LLAMA_API_KEY, the KV cache's size from
 // VLLM_CPU_KVCACHE_SPACE (GiB), --allow-runtime-lora-updating from VLLM_ALLOW_RUNTIME_LORA_UPDATING, threads
 // from OMP_NUM_THREADS; each only where no flag said so.
 Status apply_environment(const Environment& environment, EngineFlags& flags);

@@ -97,7 +97,7 @@ warning. Further variables:
 | `PAGODA_LOGGING_LEVEL`, `VLLM_LOGGING_LEVEL` | `DEBUG`, `INFO`, `WARNING`, `ERROR` |
 | `PAGODA_CACHE` | cache folder; default: `$XDG_CACHE_HOME/pagoda`, or else `~/.cache/pagoda` |
 | `PAGODA_AMX` | `0`: matrix products and attention without AMX, where the processor has it |
-| `VLLM_API_KEY` | API key, if nothing else sets one |
+| `VLLM_API_KEY`, `LLAMA_API_KEY` | API key, if nothing else sets one |
 | `VLLM_CPU_KVCACHE_SPACE` | size of the KV cache in GiB, if nothing else sets it |
 | `VLLM_ALLOW_RUNTIME_LORA_UPDATING` | `1` or `True`: as `--allow-runtime-lora-updating` |
 | `OMP_NUM_THREADS` | number of threads, if nothing else sets it |
