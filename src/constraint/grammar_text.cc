@@ -152,4 +152,34 @@ Result<std::string> prepare_structural_tag(std::string_view text, const PatternC
 
 bool is_lark(std::string_view grammar) { return grammar.find("::=") == std::string_view::npos; }
 
+namespace {
+
+// "name[capture]: …" -> "name: …"; any other line as it is.
+std::string without_capture(std::string_view line) {
+  const auto in_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  const std::size_t open = static_cast<std::size_t>(std::ranges::find_if_not(line, in_name) - line.begin());
+  const std::string_view rest = line.substr(open);
+  const std::size_t close = rest.find("]:");
+  const std::string_view inside = rest.substr(0, std::min(close, rest.size()));
+  const bool captures = inside.starts_with("[capture") && inside.find(',') == std::string_view::npos;
+  if (open == 0 || close == std::string_view::npos || !captures) return std::string(line);
+  return concat(line.substr(0, open), rest.substr(close + 1));
+}
+
+}  // namespace
+
+std::string plain_lark(std::string_view grammar) {
+  std::string out;
+  for (std::size_t at = 0; at < grammar.size();) {
+    const std::size_t end = std::min(grammar.find('\n', at), grammar.size());
+    const std::string_view line = grammar.substr(at, end - at);
+    if (!line.starts_with("%llguidance")) out.append(without_capture(line));
+    if (end < grammar.size()) out.push_back('\n');
+    at = end + 1;
+  }
+  return out;
+}
+
 }  // namespace pagoda

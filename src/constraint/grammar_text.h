@@ -29,5 +29,8 @@ Result<std::string> prepare_structural_tag(std::string_view text, const PatternC
 
 // Whether a grammar is written in Lark's form, as vLLM tells it: no "::=".
 bool is_lark(std::string_view grammar);
+// A Lark grammar without the marks of llguidance, in which guidance writes it, that do not change the
+// language: its first line, and the attribute `capture` of a rule. Other attributes (stop, max_tokens) stay.
+std::string plain_lark(std::string_view grammar);
 
 }  // namespace pagoda

@@ -273,7 +273,7 @@ class XgrammarBackend final : public GrammarBackend {
         return whole(compiler->ebnf(grammar));
       }
       case GrammarSpec::Kind::grammar:
-        return whole(is_lark(spec.text) ? compiler->lark(spec.text) : compiler->ebnf(spec.text));
+        return whole(is_lark(spec.text) ? compiler->lark(plain_lark(spec.text)) : compiler->ebnf(spec.text));
       case GrammarSpec::Kind::structural_tag: {
         std::vector<std::string> dropped;
         PAGODA_ASSIGN_OR_RETURN(const std::string tag,

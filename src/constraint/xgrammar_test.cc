@@ -21,6 +21,9 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
   const auto choice = compile(Kind::choice, R"(["word","wor","ä\n\"q\\"])");
   const auto grammar = compile(Kind::grammar, "root ::= \"<\" inner \">\"\ninner ::= [a-z] | root");
   const auto lark = compile(Kind::grammar, "start: \"a\" /[0-9]/ \"b\"");
+  const auto guidance = compile(Kind::grammar,
+                                "%llguidance {}\n\nstart: a b\na[capture]: A\n\nA: \"yes\"\n     | "
+                                "\"no\"\n\nb[capture]: B\nB: /[0-9]{3}/\n");
   const auto schema =
       compile(Kind::json_schema, R"({"type":"object","properties":{"n":{"type":"integer","minimum":3,
       "maximum":7},"s":{"enum":["x","word"]}},"required":["n","s"]})");
@@ -32,6 +35,7 @@ TEST_F(Xgrammar, AnswersHaveTheFormThatWasAskedFor) {
     EXPECT_TRUE(chosen == "word" || chosen == "wor" || chosen == "ä\n\"q\\") << chosen;
     EXPECT_TRUE(std::regex_match(walk(*grammar, seed), std::regex("<+[a-z]>+")));
     EXPECT_TRUE(std::regex_match(walk(*lark, seed), std::regex("a[0-9]b")));
+    EXPECT_TRUE(std::regex_match(walk(*guidance, seed), std::regex("(yes|no)[0-9]{3}")));
     const std::string text = walk(*schema, seed);
     const boost::json::value value = boost::json::parse(text);
     EXPECT_TRUE(value.at("n").to_number<int>() >= 3 && value.at("n").to_number<int>() <= 7) << text;
