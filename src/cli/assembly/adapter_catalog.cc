@@ -88,8 +88,8 @@ Result<AdapterCatalog::Handle> LoadedAdapters::load(const std::string& name, con
   PAGODA_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::open(path, 1, hub_));
   PAGODA_ASSIGN_OR_RETURN(std::string digest, adapter_digest(adapter));
   const bool is_loaded = find(name) != nullptr;
-  Result<AdapterSet::Handle> added = set_->add(
-      name, std::move(adapter), is_loaded ? AdapterSet::IfLoaded::replace : AdapterSet::IfLoaded::refuse);
+  Result<AdapterSet::Handle> added =
+      set_->add(name, adapter, is_loaded ? AdapterSet::IfLoaded::replace : AdapterSet::IfLoaded::refuse);
   if (!added) return added.error();
   Handle made = std::make_shared<const Named>(*std::move(added), std::move(digest));
   std::lock_guard lock(mutex_);
