@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/assign_or_return.h"
@@ -46,6 +47,7 @@ struct ChangedTensor {
   TensorView before, after;
   TensorChange change;
   bool of_adapter = false;  // `before` is the adapter's, which is not brought in
+  float stored_scale = 1;   // the model's values are so many times those in `before`
   Memory memory = {};       // empty: `after` is a tensor of the adapter
   std::int64_t users = 0;
   std::vector<bool> ready = {};  // by row; empty: none is
@@ -78,6 +80,8 @@ void make_row(const ChangedTensor& tensor, const Factors& factors, std::int64_t 
   const auto stored_row = dtype_bytes(tensor.before.dtype, tensor.before.columns());
   dequantize(tensor.before.dtype, tensor.before.data + row * stored_row, tensor.before.columns(),
              values.data());
+  if (tensor.stored_scale != 1)
+    for (float& value : values) value *= tensor.stored_scale;
   std::vector<float> delta(columns);
   for (std::int64_t k = 0; k < factors.rank; ++k) {
     const float factor = factors.left[static_cast<std::size_t>(row * factors.rank + k)];
@@ -112,6 +116,7 @@ class AdaptedSource final : public ModelSource {
   }
   std::vector<std::string> tensor_names() const override {
     std::vector<std::string> names = model_->tensor_names();
+    std::erase_if(names, [this](const std::string& name) { return taken_scales_.contains(name); });
     for (const auto& [name, changed] : changed_)
       if (model_->find(name) == nullptr) names.push_back(name);
     if (!added_head_.empty()) names.push_back(added_head_);
@@ -144,6 +149,7 @@ class AdaptedSource final : public ModelSource {
  private:
   std::string name_in_model(std::string_view name) const;
   Status change_tensor(std::string name, const std::string& in_adapter, const TensorChange& change);
+  float take_scale(std::string_view name, const TensorView& tensor);
   Status untie_head();
   Status set_vocabulary(std::int64_t rows);
   ChangedTensor* changed_at(const TensorView& tensor) const;
@@ -154,6 +160,7 @@ class AdaptedSource final : public ModelSource {
   std::string config_;
   std::map<std::string, std::string> by_plain_name_;  // two of one: empty
   std::string embedding_, added_head_;                // names of tensors; a head that was the embedding
+  std::set<std::string, std::less<>> taken_scales_;   // tensors that are in those that are changed
   mutable std::map<std::string, ChangedTensor, std::less<>> changed_;
   std::map<const std::byte*, ChangedTensor*> by_address_;
   mutable std::mutex mutex_;  // guards users and ready
@@ -166,13 +173,25 @@ std::string AdaptedSource::name_in_model(std::string_view name) const {
   return found == by_plain_name_.end() ? std::string() : found->second;
 }
 
+// NVFP4 tensors of GGUF files have a scale of their own beside them, which no other type has.
+float AdaptedSource::take_scale(std::string_view name, const TensorView& tensor) {
+  constexpr std::string_view kWeight = ".weight";
+  if (format() != ModelFormat::gguf || tensor.dtype != DType::nvfp4 || !name.ends_with(kWeight)) return 1;
+  const std::string_view of = name.substr(0, name.size() - kWeight.size());
+  for (const std::string_view kind : {".scale", ".input_scale"}) taken_scales_.insert(concat(of, kind));
+  const TensorView* const scale = model_->find(concat(of, ".scale"));
+  return scale == nullptr || scale->elements() != 1 ? 1 : values_of(*scale).front();
+}
+
 Status AdaptedSource::change_tensor(std::string name, const std::string& in_adapter,
                                     const TensorChange& change) {
   const TensorView* const own = model_->find(name == kHead || name == kGgufHead ? name_in_model(name) : name);
   ChangedTensor out{.before = {}, .after = {}, .change = change};
   if (own != nullptr) out.before = *own;
   if (own == nullptr) out.before = *model_->find(embedding_);  // a head that is the embedding
+  if (own != nullptr) out.stored_scale = take_scale(name, *own);
   if (change.whole) {
+    out.stored_scale = 1;
     out.before = *change.whole;
     out.of_adapter = true;
   }

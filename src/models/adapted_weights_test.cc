@@ -97,6 +97,47 @@ TEST_F(AdaptedGguf, RowsAreTheModelsWithTheSums) {
   EXPECT_TRUE((*source)->bring_in(*other).ok());
 }
 
+// Beside an NVFP4 tensor its file has a scale of the whole, which the changed tensor has taken.
+TEST(AdaptedNvfp4, TheScaleBesideATensorIsInIt) {
+  constexpr std::int64_t kWide = 64;
+  std::string codes;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (const char scale : {0x38, 0x40, 0x30, 0x38}) codes += scale;
+    for (int i = 0; i < 32; ++i) codes += static_cast<char>(i * 37 + row);
+  }
+  const ScratchFolder folder;
+  GgufBuilder model, file;
+  model.string("general.architecture", "llama");
+  model.tensor("blk.0.attn_v.weight", {kWide, kRows}, 40, codes);
+  model.tensor("blk.0.attn_v.scale", {1}, 0, floats(1, 0.125f));
+  file.string("general.type", "adapter")
+      .string("adapter.type", "lora")
+      .string("general.architecture", "llama");
+  file.f32("adapter.lora.alpha", 1);
+  file.tensor("blk.0.attn_v.weight.lora_a", {kWide, 1}, 0, std::string(4 * kWide, '\0'));
+  file.tensor("blk.0.attn_v.weight.lora_b", {1, kRows}, 0, floats(kRows, 2));
+  const std::string path = folder.write("model.gguf", model.build());
+  auto opened = ModelSource::open(path);
+  ASSERT_TRUE(opened) << opened.error().message();
+  const auto base = ModelSource::open(path);
+  auto adapter = Adapter::open(folder.write("adapter.gguf", file.build()), 1, {});
+  ASSERT_TRUE(adapter) << adapter.error().message();
+  const auto source = with_adapter(*std::move(opened), *std::move(adapter));
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->tensor_names(), (std::vector<std::string>{"blk.0.attn_v.weight"}));
+  const TensorView* const got = (*source)->find("blk.0.attn_v.weight");
+  const TensorView* const stored = (*base)->find("blk.0.attn_v.weight");
+  ASSERT_EQ(stored->dtype, DType::nvfp4);
+  ASSERT_TRUE((*source)->bring_in(*got).ok() && (*base)->bring_in(*stored).ok());
+  std::vector<float> before(kWide), values(kWide);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    dequantize_row(*stored, row, before.data());
+    dequantize_row(*got, row, values.data());
+    for (std::size_t i = 0; i < before.size(); ++i)
+      ASSERT_NEAR(values[i], 0.125f * before[i], std::abs(before[i]) / 1024) << row << " " << i;
+  }
+}
+
 // The head of a GGUF file without one is its embedding; an adapter's is then a head of its own.
 TEST_F(AdaptedGguf, AHeadThatWasTheEmbeddingIsATensorOfItsOwn) {
   const auto source = open("output.weight");
