@@ -153,7 +153,8 @@ Result<AdapterFactors> AdapterSet::factors_for(const AdapterTargets& targets, co
   return out;
 }
 
-Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adapter, IfLoaded if_loaded) {
+Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adapter, IfLoaded if_loaded,
+                                           std::string identity) {
   static std::atomic<std::int32_t> last_id{0};
   std::shared_ptr<const AdapterTargets> targets;
   {
@@ -168,7 +169,7 @@ Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adap
   made->id = AdapterId{++last_id};
   made->name = std::move(name);
   made->path = adapter.path();
-  made->identity = adapter.identity();
+  made->identity = identity.empty() ? adapter.identity() : std::move(identity);
   made->factors = *std::move(factors);
   for (const auto& [tensor, change] : adapter.changes())
     if (change.left) made->rank = std::max(made->rank, static_cast<std::int32_t>(change.left->columns()));

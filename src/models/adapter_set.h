@@ -40,9 +40,10 @@ class AdapterSet {
   // May take seconds. already_exists: one of this name is there, and is not to be replaced. unimplemented,
   // by name: what only an adapter that is merged at start may change. invalid_argument: it is of another
   // model, or of a higher rank than the limit. resource_exhausted: as many are loaded as may be. An adapter
-  // that cannot be added leaves the set as it was.
+  // that cannot be added leaves the set as it was. `identity` as in RequestAdapter; empty: of its files.
   enum class IfLoaded { refuse, replace };
-  Result<Handle> add(std::string name, const Adapter& adapter, IfLoaded if_loaded = IfLoaded::refuse);
+  Result<Handle> add(std::string name, const Adapter& adapter, IfLoaded if_loaded = IfLoaded::refuse,
+                     std::string identity = {});
   // False: none has this name. Requests that hold it go on.
   bool remove(std::string_view name);
 

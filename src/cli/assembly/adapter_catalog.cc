@@ -17,14 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 256;
 
-// Requests hold this: an adapter of the set, under the digest of its content.
-struct Named final : RequestAdapter {
-  Named(AdapterSet::Handle from, std::string digest) : RequestAdapter(*from), held(std::move(from)) {
-    identity = std::move(digest);
-  }
-  AdapterSet::Handle held;
-};
-
 Status bad_name(std::string message) { return invalid_argument(std::move(message)).with_param("lora_name"); }
 
 void add_tensor(Fingerprint& out, std::string_view part, const TensorView& tensor) {
@@ -57,17 +49,6 @@ Result<std::string> adapter_digest(const Adapter& adapter) {
   return hex(out.finish());
 }
 
-AdapterCatalog::Handle LoadedAdapters::find(std::string_view name) const {
-  std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(loaded_, name, [](const Handle& each) { return each->name; });
-  return found == loaded_.end() ? nullptr : *found;
-}
-
-std::vector<AdapterCatalog::Handle> LoadedAdapters::list() const {
-  std::lock_guard lock(mutex_);
-  return loaded_;
-}
-
 Status LoadedAdapters::check_name(const std::string& name, bool replace) const {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
   if (name.empty() || name.size() > kMaxNameBytes || !is_valid_utf8(name) ||
@@ -87,27 +68,13 @@ Result<AdapterCatalog::Handle> LoadedAdapters::load(const std::string& name, con
   PAGODA_RETURN_IF_ERROR(check_name(name, replace));
   PAGODA_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::open(path, 1, hub_));
   PAGODA_ASSIGN_OR_RETURN(std::string digest, adapter_digest(adapter));
-  const bool is_loaded = find(name) != nullptr;
-  Result<AdapterSet::Handle> added =
-      set_->add(name, adapter, is_loaded ? AdapterSet::IfLoaded::replace : AdapterSet::IfLoaded::refuse);
-  if (!added) return added.error();
-  Handle made = std::make_shared<const Named>(*std::move(added), std::move(digest));
-  std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(loaded_, name, [](const Handle& each) { return each->name; });
-  if (found == loaded_.end())
-    loaded_.push_back(made);
-  else
-    *found = made;
-  return made;
+  return set_->add(name, adapter, replace ? AdapterSet::IfLoaded::replace : AdapterSet::IfLoaded::refuse,
+                   std::move(digest));
 }
 
 Status LoadedAdapters::unload(std::string_view name) {
   std::lock_guard loading(loading_);
-  std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(loaded_, name, [](const Handle& each) { return each->name; });
-  if (found == loaded_.end()) return not_found(concat("No adapter has the name '", printable(name), "'."));
-  set_->remove(name);
-  loaded_.erase(found);
+  if (!set_->remove(name)) return not_found(concat("No adapter has the name '", printable(name), "'."));
   return ok_status();
 }
 

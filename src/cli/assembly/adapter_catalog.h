@@ -24,8 +24,8 @@ class LoadedAdapters final : public AdapterCatalog {
   // Names of the model, which no adapter may have. Before anything is loaded.
   void set_model_names(std::vector<std::string> names) { model_names_ = std::move(names); }
 
-  Handle find(std::string_view name) const override;
-  std::vector<Handle> list() const override;
+  Handle find(std::string_view name) const override { return set_->find(name); }
+  std::vector<Handle> list() const override { return set_->list(); }
   // As AdapterCatalog; invalid_argument: the name, or the adapter is none of this model.
   Result<Handle> load(const std::string& name, const std::string& path, bool replace) override;
   Status unload(std::string_view name) override;
@@ -37,8 +37,6 @@ class LoadedAdapters final : public AdapterCatalog {
   const HubPaths hub_;
   std::vector<std::string> model_names_;
   std::mutex loading_;  // held by whoever changes the list
-  mutable std::mutex mutex_;
-  std::vector<Handle> loaded_;  // guarded
 };
 
 // The combinations that cannot work, naming the flags; and the settings that have no effect, in the log.
