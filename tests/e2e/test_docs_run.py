@@ -25,6 +25,7 @@ RUN_BY = {
     "script/model": "script/test",
     "script/package": "script/test --tier packages",
     "script/cuda": "script/test --tier cuda",
+    "script/gpu": "script/test --tier cuda",
     "tools/check": "script/test",
     "tools/format": "a person: clang-format is not among the packages",
     "bench/": "a person: minutes, on a machine with nothing else to do",
@@ -46,6 +47,9 @@ STANDS_FOR = {
     "pagoda quantize MODEL.gguf --type Q4_K": "pagoda quantize small.gguf --type Q4_K",
     "pagoda quantize FOLDER --type w8a8": "pagoda quantize --help",  # test_quantize.py has folders
     "pagoda kv clear PATH": "pagoda kv clear --help",  # the page's server has the folder
+    "pagoda serve Qwen/Qwen3-0.6B --enable-lora --lora-modules sql=/adapters/sql math=org/math-lora": (
+        "pagoda serve --enable-lora --served-model-name sql"  # test_lora.py has adapters
+    ),
     "pagoda simulate, plan": "pagoda simulate --help",
     "pagoda tokenize, render": "pagoda tokenize --help",
     "pagoda parse": "pagoda parse --help",
