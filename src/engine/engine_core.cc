@@ -73,16 +73,7 @@ Status EngineCore::sleep(std::int32_t level) {
   steps_.drain();
   if (!status_.ok()) return status_;
   if (level > 0) reset_prefix_cache(ModelRunner::TierRows::in_this_process);
-  PAGODA_RETURN_IF_ERROR(sleep_.sleep(level));
-  DraftProposer* const proposer = steps_.drafts().proposer();
-  return level > 0 && proposer != nullptr ? proposer->release_memory() : ok_status();
-}
-
-Status EngineCore::wake_up(const WakeOrder& order) {
-  const bool slept = asleep();
-  PAGODA_RETURN_IF_ERROR(sleep_.wake_up(order));
-  DraftProposer* const proposer = steps_.drafts().proposer();
-  return slept && !asleep() && proposer != nullptr ? proposer->load_weights() : ok_status();
+  return sleep_.sleep(level, steps_.drafts().proposer());
 }
 
 bool EngineCore::step() {

@@ -42,7 +42,7 @@ class EngineCore {
 
   // Sleeping; see client.h. A sleeping engine computes nothing; only what is late ends.
   Status sleep(std::int32_t level);
-  Status wake_up(const WakeOrder& order);
+  Status wake_up(const WakeOrder& order) { return sleep_.wake_up(order, steps_.drafts().proposer()); }
   bool asleep() const { return sleep_.asleep(); }
 
   // `wake` is called on any thread when tiers have news that a step would take; null: none.

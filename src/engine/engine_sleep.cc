@@ -4,7 +4,7 @@
 
 namespace pagoda {
 
-Status EngineSleep::sleep(std::int32_t level) {
+Status EngineSleep::sleep(std::int32_t level, DraftProposer* proposer) {
   if (level > 0) {
     // Kept requests resume where they were, and prefixes stay pinned, so their K/V is kept.
     const bool empty = kv_.num_free_blocks() == kv_.num_blocks() &&
@@ -16,13 +16,14 @@ Status EngineSleep::sleep(std::int32_t level) {
   sleeping_.weights = sleeping_.kv_cache = level_ > 0;
   sleeping_.scheduling = true;
   observers_.tell(&StepObserver::on_sleep, level_);
-  return ok_status();
+  return level > 0 && proposer != nullptr ? proposer->release_memory() : ok_status();
 }
 
-Status EngineSleep::wake_up(const WakeOrder& order) {
+Status EngineSleep::wake_up(const WakeOrder& order, DraftProposer* proposer) {
   if (!asleep()) return ok_status();
   if (order.weights && sleeping_.weights) {
     PAGODA_RETURN_IF_ERROR(runner_.load_weights());
+    if (proposer != nullptr) PAGODA_RETURN_IF_ERROR(proposer->load_weights());
     sleeping_.weights = false;
   }
   if (order.kv_cache) sleeping_.kv_cache = false;  // its memory comes back as it is used

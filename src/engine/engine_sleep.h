@@ -5,6 +5,7 @@
 //     awake --sleep(level)--> asleep --wake_up(everything)--> awake;   wake_up(weights) alone: still asleep
 //
 // Threads: none; the engine thread's.
+#include "decoding/draft_proposer.h"
 #include "engine/client.h"
 #include "engine/step_observers.h"
 #include "model_runner/model_runner.h"
@@ -17,10 +18,11 @@ class EngineSleep {
       : kv_(kv), runner_(runner), observers_(observers) {}
 
   bool asleep() const { return level_ >= 0; }
-  // From level 1 on the prefix cache must have been cleared: unneeded K/V is dropped.
-  Status sleep(std::int32_t level);
+  // From level 1 on the prefix cache must have been cleared: unneeded K/V is dropped. `proposer`, which may
+  // be null, gives its memory back with the runner.
+  Status sleep(std::int32_t level, DraftProposer* proposer = nullptr);
   // Not ok: the weights cannot be loaded again; it sleeps on, and may be woken once more.
-  Status wake_up(const WakeOrder& order);
+  Status wake_up(const WakeOrder& order, DraftProposer* proposer = nullptr);
 
  private:
   KvManager& kv_;

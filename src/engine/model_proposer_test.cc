@@ -205,7 +205,12 @@ TEST(ModelProposer, SleepsWithTheEngine) {
   for (int i = 0; i < 3; ++i) rig.step();
   ASSERT_TRUE(rig.core->sleep(1).ok());
   EXPECT_TRUE(rig.draft_runner->released.load());
+  rig.draft_runner->load_fails = true;
+  EXPECT_FALSE(rig.core->wake_up({}).ok());
+  EXPECT_TRUE(rig.core->asleep()) << "and may be woken once more";
+  rig.draft_runner->load_fails = false;
   ASSERT_TRUE(rig.core->wake_up({}).ok());
+  EXPECT_FALSE(rig.core->asleep());
   EXPECT_FALSE(rig.draft_runner->released.load());
   rig.run_all();
   fake::expect_as_reference(request, *sink, 64);
