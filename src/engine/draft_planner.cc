@@ -38,6 +38,7 @@ void DraftPlanner::collect(RequestTable& requests, bool recomputes) {
       const bool decodes = sequence->decodes() || (recomputes && sequence->state == SequenceState::resident &&
                                                    sequence->num_missing() <= sequence->num_output_tokens());
       if (!decodes || !group.forked || group.lockstep || sequence->num_output_tokens() == 0) continue;
+      if (proposer_ == nullptr && state->constraints == nullptr) continue;
       const std::int32_t limit = longest - sequence->num_tokens() - 1;  // one token comes anyway
       draftable_.push_back({.group = &group, .sequence = sequence.get(), .limit = std::max(limit, 0)});
       constraints_.push_back(state->constraints.get());
