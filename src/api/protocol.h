@@ -48,6 +48,17 @@ struct RouteFacts {
   std::size_t max_body_bytes = kServerBodyLimit;  // 413 beyond it, or beyond the server's own limit
 };
 
+// A route that takes JSON.
+constexpr RouteFacts post_json(std::string_view path, Cost cost, AnswerForm form,
+                               std::size_t max_body_bytes = kServerBodyLimit) {
+  return {.method = "POST",
+          .path = path,
+          .cost = cost,
+          .form = form,
+          .body = BodyForm::json,
+          .max_body_bytes = max_body_bytes};
+}
+
 // One request, completely received.
 struct ApiCall {
   std::string_view method, path;  // the row that matched

@@ -139,6 +139,15 @@ TEST(Prefix, AGangThatNoLongerFitsIsRecomputedAndSharesItAgain) {
   EXPECT_EQ(rig.core->kv().sharing().num_pinned_blocks(), 4);
 }
 
+// Runs the request by itself: how many tokens of its prompt were cached.
+std::int32_t cached_tokens(Rig& rig, const Request& request) {
+  const auto sink = rig.submit(request);
+  rig.run_all();
+  expect_reference(request, *sink);
+  rig.core->check_invariants();
+  return sink->num_cached_tokens;
+}
+
 // A sequence's possible length decides how its keys are rotated: K/V of another rotation are not its own.
 TEST(Prefix, IsFoundByRequestsOfTheSameRotationAlone) {
   for (const bool by_length : {false, true}) {
@@ -149,11 +158,7 @@ TEST(Prefix, IsFoundByRequestsOfTheSameRotationAlone) {
     const auto cached = [&](std::int32_t max_tokens, const std::string& salt = "") {
       Request request = make_request(++id, std::vector<TokenId>(17, 3), max_tokens);
       request.cache_salt = salt;
-      const auto sink = rig.submit(request);
-      rig.run_all();
-      expect_reference(request, *sink);
-      rig.core->check_invariants();
-      return sink->num_cached_tokens;
+      return cached_tokens(rig, request);
     };
     EXPECT_EQ(cached(7), 0);
     EXPECT_EQ(cached(7), 16);
@@ -173,11 +178,7 @@ TEST(Prefix, IsFoundByRequestsOfTheSameAdapterAlone) {
     Request request = make_request(++id, std::vector<TokenId>(17, 3), 4);
     request.adapter = std::move(adapter);
     request.cache_salt = salt;
-    const auto sink = rig.submit(request);
-    rig.run_all();
-    expect_reference(request, *sink);
-    rig.core->check_invariants();
-    return sink->num_cached_tokens;
+    return cached_tokens(rig, request);
   };
   EXPECT_EQ(cached(nullptr), 0);
   EXPECT_EQ(cached(fake::adapter(1)), 0);

@@ -103,17 +103,9 @@ Result<ApiAnswer> set_scales(const ApiCall& call, const ApiContext& context) {
   return ApiAnswer(R"({"success":true})");
 }
 
-constexpr RouteFacts post(std::string_view path) {
-  return {.method = "POST",
-          .path = path,
-          .cost = Cost::generation,
-          .form = AnswerForm::sse,
-          .body = BodyForm::json};
-}
-
 constexpr ApiRoute kRoutes[] = {
-    {post("/completion"), completion},
-    {post("/infill"), infill},
+    {post_json("/completion", Cost::generation, AnswerForm::sse), completion},
+    {post_json("/infill", Cost::generation, AnswerForm::sse), infill},
     {{.method = "GET", .path = "/props"}, props},
     {{.method = "GET", .path = "/lora-adapters"}, adapters},
     {{.method = "POST", .path = "/lora-adapters", .role = Role::admin, .body = BodyForm::any}, set_scales},

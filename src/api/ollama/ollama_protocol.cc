@@ -156,17 +156,13 @@ Result<ApiAnswer> version(const ApiCall&, const ApiContext&) {
   return ApiAnswer(std::move(out));
 }
 
-constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form) {
-  return {.method = "POST", .path = path, .cost = cost, .form = form, .body = BodyForm::json};
-}
-
 constexpr ApiRoute kRoutes[] = {
-    {post("/api/generate", Cost::generation, AnswerForm::ndjson), generate},
-    {post("/api/chat", Cost::generation, AnswerForm::ndjson), chat},
-    {post("/api/embed", Cost::generation, AnswerForm::json), embed},
-    {post("/api/embeddings", Cost::generation, AnswerForm::json), embeddings},
-    {post("/api/show", Cost::text, AnswerForm::json), show},
-    {post("/api/pull", Cost::text, AnswerForm::ndjson), pull},
+    {post_json("/api/generate", Cost::generation, AnswerForm::ndjson), generate},
+    {post_json("/api/chat", Cost::generation, AnswerForm::ndjson), chat},
+    {post_json("/api/embed", Cost::generation, AnswerForm::json), embed},
+    {post_json("/api/embeddings", Cost::generation, AnswerForm::json), embeddings},
+    {post_json("/api/show", Cost::text, AnswerForm::json), show},
+    {post_json("/api/pull", Cost::text, AnswerForm::ndjson), pull},
     {{.method = "GET", .path = "/api/tags"}, tags},
     {{.method = "GET", .path = "/api/ps"}, running},
     {{.method = "GET", .path = "/api/version"}, version},

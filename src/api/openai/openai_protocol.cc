@@ -59,23 +59,14 @@ Result<ApiAnswer> version(const ApiCall&, const ApiContext& context) {
 
 constexpr std::size_t kTextBody = std::size_t{8} << 20;  // tokens or text of the longest context, escaped
 
-constexpr RouteFacts post(std::string_view path, Cost cost, AnswerForm form,
-                          std::size_t max_body_bytes = kServerBodyLimit) {
-  return {.method = "POST",
-          .path = path,
-          .cost = cost,
-          .form = form,
-          .body = BodyForm::json,
-          .max_body_bytes = max_body_bytes};
-}
-
 constexpr ApiRoute kRoutes[] = {
-    {post("/v1/completions", Cost::generation, AnswerForm::sse), completion},
-    {post("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
-    {post("/v1/chat/completions/input_tokens", Cost::text, AnswerForm::json), count_chat},  // llama.cpp's
-    {post("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
-    {post("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
-    {post("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},
+    {post_json("/v1/completions", Cost::generation, AnswerForm::sse), completion},
+    {post_json("/v1/chat/completions", Cost::generation, AnswerForm::sse), chat},
+    {post_json("/v1/chat/completions/input_tokens", Cost::text, AnswerForm::json),
+     count_chat},  // llama.cpp's
+    {post_json("/tokenize", Cost::text, AnswerForm::json, kTextBody), tokenize},
+    {post_json("/detokenize", Cost::text, AnswerForm::json, kTextBody), detokenize},
+    {post_json("/apply-template", Cost::text, AnswerForm::json, kTextBody), apply_template},
     {{.method = "GET", .path = "/v1/models"}, models},
     {{.method = "GET", .path = "/v1/models/"}, models},
     {{.method = "GET", .path = "/v1/models/{model}"}, model},

@@ -19,27 +19,22 @@ Result<ApiGeneration> answer(const ApiCall& call, const ApiContext& context) {
   return out;
 }
 
-constexpr RouteFacts post(std::string_view path) {
-  return {.method = "POST",
-          .path = path,
-          .cost = Cost::generation,
-          .form = AnswerForm::json,
-          .body = BodyForm::json};
-}
-
 constexpr ApiRoute kRoutes[] = {
-    {post("/v1/embeddings"), answer<PoolingForm::embeddings>},
-    {post("/embedding"), answer<PoolingForm::embedding_list>},  // llama.cpp's
-    {post("/embed"), answer<PoolingForm::vector_list>},         // text-embeddings-inference's
-    {post("/v2/embed"), answer<PoolingForm::by_type>},          // Cohere's
-    {post("/pooling"), answer<PoolingForm::pooling>},
-    {post("/classify"), answer<PoolingForm::classify>},
-    {post("/score"), answer<PoolingForm::score>},
-    {post("/v1/score"), answer<PoolingForm::score>},
-    {post("/rerank"), answer<PoolingForm::rerank>},
-    {post("/v1/rerank"), answer<PoolingForm::rerank>},
-    {post("/v2/rerank"), answer<PoolingForm::rerank>},
-    {post("/v1/reranking"), answer<PoolingForm::rerank>},  // llama.cpp's name
+    {post_json("/v1/embeddings", Cost::generation, AnswerForm::json), answer<PoolingForm::embeddings>},
+    {post_json("/embedding", Cost::generation, AnswerForm::json),
+     answer<PoolingForm::embedding_list>},  // llama.cpp's
+    {post_json("/embed", Cost::generation, AnswerForm::json),
+     answer<PoolingForm::vector_list>},  // text-embeddings-inference's
+    {post_json("/v2/embed", Cost::generation, AnswerForm::json), answer<PoolingForm::by_type>},  // Cohere's
+    {post_json("/pooling", Cost::generation, AnswerForm::json), answer<PoolingForm::pooling>},
+    {post_json("/classify", Cost::generation, AnswerForm::json), answer<PoolingForm::classify>},
+    {post_json("/score", Cost::generation, AnswerForm::json), answer<PoolingForm::score>},
+    {post_json("/v1/score", Cost::generation, AnswerForm::json), answer<PoolingForm::score>},
+    {post_json("/rerank", Cost::generation, AnswerForm::json), answer<PoolingForm::rerank>},
+    {post_json("/v1/rerank", Cost::generation, AnswerForm::json), answer<PoolingForm::rerank>},
+    {post_json("/v2/rerank", Cost::generation, AnswerForm::json), answer<PoolingForm::rerank>},
+    {post_json("/v1/reranking", Cost::generation, AnswerForm::json),
+     answer<PoolingForm::rerank>},  // llama.cpp's name
 };
 
 constexpr Protocol kProtocol = {.name = "pooling", .routes = kRoutes, .error_body = openai_error_body};

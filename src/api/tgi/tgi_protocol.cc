@@ -55,18 +55,10 @@ Result<ApiAnswer> info(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-constexpr RouteFacts post(std::string_view path) {
-  return {.method = "POST",
-          .path = path,
-          .cost = Cost::generation,
-          .form = AnswerForm::sse,
-          .body = BodyForm::json};
-}
-
 constexpr ApiRoute kRoutes[] = {
-    {post("/generate"), generate},
-    {post("/generate_stream"), generate_stream},
-    {post("/"), root},
+    {post_json("/generate", Cost::generation, AnswerForm::sse), generate},
+    {post_json("/generate_stream", Cost::generation, AnswerForm::sse), generate_stream},
+    {post_json("/", Cost::generation, AnswerForm::sse), root},
     {{.method = "GET", .path = "/info"}, info},
 };
 
