@@ -73,7 +73,8 @@ inline std::vector<KvGroup>& model_groups() {
   return groups;
 }
 inline AdapterId adapter_of(const Request& request) {
-  return request.adapter != nullptr ? request.adapter->id : kNoAdapter;
+  const RequestAdapter* adapter = request.adapter.get();
+  return adapter != nullptr ? adapter->id : kNoAdapter;
 }
 
 // The value in page `page` of a group's row for a token; the first page of the first group has the plain
