@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/device/ops.h"
 #include "kernels/for_rows.h"
@@ -72,7 +73,7 @@ void attention_input(const KernelContext& context, const AttentionInputArgs& arg
       reference::finish_attention_input(args, row, floats(args.output, row));
     return;
   }
-  const auto rope = cpu::row_kernels(context.level).rope;
+  const auto rope = cpu::kernels_of<cpu::RowKernels>(context.level).rope;
   const std::int64_t heads = args.num_query_heads + args.num_kv_heads,
                      queries = std::int64_t{args.num_query_heads} * args.head_size,
                      width = (args.num_query_heads + 2 * args.num_kv_heads) * std::int64_t{args.head_size};

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/causal_conv.h"
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/state_rows.h"
 #include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
 #include "kernels/tiles.h"
@@ -20,8 +21,9 @@ constexpr std::int64_t kGrain = 16384;  // products below which a second thread 
 void causal_conv(const KernelContext& context, const CausalConvArgs& args) {
   CHECK(args.num_taps >= 2 && args.num_taps <= kMaxConvTaps);
   if (on_device(context)) return device_ops::causal_conv(*context.device, args);
-  const auto run =
-      context.backend == Backend::reference ? reference::causal_conv : cpu::causal_conv_of(context.level);
+  const auto run = context.backend == Backend::reference
+                       ? reference::causal_conv
+                       : cpu::kernels_of<cpu::StateKernels>(context.level).causal_conv;
   const std::int64_t tiles = ceil_div(args.num_channels, kChannels);
   const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
   if (sequences == 0) return;

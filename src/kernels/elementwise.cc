@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/dequantize.h"
 #include "kernels/device/ops.h"
@@ -13,7 +14,11 @@
 namespace pagoda {
 namespace {
 
-bool plain(const KernelContext& context) { return context.backend == Backend::reference; }
+// The reference's function, or that of the processor's kernels.
+template <class Function>
+Function function_of(const KernelContext& context, Function plain, Function cpu::RowKernels::* own) {
+  return context.backend == Backend::reference ? plain : cpu::kernels_of<cpu::RowKernels>(context.level).*own;
+}
 
 }  // namespace
 
@@ -22,7 +27,7 @@ void rms_norm(const KernelContext& context, const Buffer& x, std::int64_t num_ro
   if (on_device(context))
     return device_ops::norm(*context.device, device::GroupNorm::rms, x, num_rows, width, weight, nullptr, eps,
                             out);
-  const auto run = plain(context) ? reference::rms_norm : cpu::row_kernels(context.level).rms_norm;
+  const auto run = function_of(context, reference::rms_norm, &cpu::RowKernels::rms_norm);
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), width, weight, eps, floats(out, row)); });
 }
@@ -32,7 +37,7 @@ void layer_norm(const KernelContext& context, const Buffer& x, std::int64_t num_
   if (on_device(context))
     return device_ops::norm(*context.device, device::GroupNorm::layer, x, num_rows, width, weight, bias, eps,
                             out);
-  const auto run = plain(context) ? reference::layer_norm : cpu::row_kernels(context.level).layer_norm;
+  const auto run = function_of(context, reference::layer_norm, &cpu::RowKernels::layer_norm);
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), width, weight, bias, eps, floats(out, row)); });
 }
@@ -56,7 +61,7 @@ void rope(const KernelContext& context, const Buffer& x, std::int64_t num_rows, 
   if (on_device(context))
     return device_ops::rope(*context.device, x, num_rows, num_heads, head_size, rotary_size, positions,
                             cos_sin);
-  const auto run = plain(context) ? reference::rope : cpu::row_kernels(context.level).rope;
+  const auto run = function_of(context, reference::rope, &cpu::RowKernels::rope);
   for_rows(context, num_rows, static_cast<std::int64_t>(num_heads) * head_size, [&](std::int64_t row) {
     run(floats(x, row), num_heads, head_size, rotary_size,
         floats(cos_sin, positions[static_cast<std::size_t>(row)]));
@@ -67,7 +72,7 @@ void heads_to_unit(const KernelContext& context, const Buffer& x, std::int64_t n
                    std::int32_t num_heads, std::int32_t head_size, float eps, float scale) {
   if (on_device(context))
     return device_ops::heads_to_unit(*context.device, x, num_rows, num_heads, head_size, eps, scale);
-  const auto run = plain(context) ? reference::heads_to_unit : cpu::row_kernels(context.level).heads_to_unit;
+  const auto run = function_of(context, reference::heads_to_unit, &cpu::RowKernels::heads_to_unit);
   for_rows(context, num_rows, static_cast<std::int64_t>(num_heads) * head_size,
            [&](std::int64_t row) { run(floats(x, row), num_heads, head_size, eps, scale); });
 }
@@ -75,8 +80,7 @@ void heads_to_unit(const KernelContext& context, const Buffer& x, std::int64_t n
 void gated_rms_norm(const KernelContext& context, const GatedNorm& norm, std::int64_t num_rows,
                     const Buffer& x, const Buffer& gate) {
   if (on_device(context)) return device_ops::gated_rms_norm(*context.device, norm, num_rows, x, gate);
-  const auto run =
-      plain(context) ? reference::gated_rms_norm : cpu::row_kernels(context.level).gated_rms_norm;
+  const auto run = function_of(context, reference::gated_rms_norm, &cpu::RowKernels::gated_rms_norm);
   for_rows(context, num_rows, static_cast<std::int64_t>(norm.num_groups) * norm.group_size,
            [&](std::int64_t row) { run(norm, floats(x, row), floats(gate, row)); });
 }
@@ -85,7 +89,7 @@ void times_sigmoid(const KernelContext& context, std::int64_t num_rows, std::int
                    const Buffer& gate) {
   if (on_device(context))
     return times_gates(context, {num_rows, width}, GateFunction::sigmoid, width, gate, x);
-  const auto run = plain(context) ? reference::times_sigmoid : cpu::row_kernels(context.level).times_sigmoid;
+  const auto run = function_of(context, reference::times_sigmoid, &cpu::RowKernels::times_sigmoid);
   for_rows(context, num_rows, width,
            [&](std::int64_t row) { run(floats(x, row), floats(gate, row), width); });
 }

@@ -2,7 +2,8 @@
 #include "kernels/linear_attention.h"
 
 #include "base/check.h"
-#include "kernels/cpu/linear_attention.h"
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/state_rows.h"
 #include "kernels/cpu/walk_state.h"
 #include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
@@ -16,8 +17,8 @@ struct Columns {
 };
 
 // All rows of one sequence, for some columns of one head.
-void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, const StateSequence& sequence,
-              std::int32_t head, Columns columns) {
+void run_tile(const cpu::StateKernels& kernels, const LinearAttentionArgs& args,
+              const StateSequence& sequence, std::int32_t head, Columns columns) {
   const std::int64_t offset = std::int64_t{columns.first} * args.key_size;
   const std::size_t bytes = static_cast<std::size_t>(args.key_size) * columns.count * sizeof(float);
   const std::int64_t first_row = sequence.first_row;
@@ -39,7 +40,7 @@ void run_tile(cpu::LinearAttentionRows rows, const LinearAttentionArgs& args, co
   cpu::walk_state(args.states, sequence, args.piece + head, offset, bytes,
                   [&](float* state, std::int32_t begin, std::int32_t end) {
                     tile.state = state;
-                    rows(tile, begin, end);
+                    kernels.linear_attention(tile, begin, end);
                   });
 }
 
@@ -57,14 +58,14 @@ void linear_attention(const KernelContext& context, const LinearAttentionArgs& a
     });
     return;
   }
-  const cpu::LinearAttentionRows rows = cpu::linear_attention_rows(context.level);
+  const auto& kernels = cpu::kernels_of<cpu::StateKernels>(context.level);
   const std::int64_t tiles_of_head = ceil_div(args.value_size, kStateColumns);
   const std::int64_t tiles_of_sequence = args.num_heads * tiles_of_head;
   for_tiles(context, sequences * tiles_of_sequence, [&](std::int64_t tile, int) {
     const StateSequence& sequence = args.states.sequences[static_cast<std::size_t>(tile / tiles_of_sequence)];
     const auto head = static_cast<std::int32_t>(tile % tiles_of_sequence / tiles_of_head);
     const auto first = static_cast<std::int32_t>(tile % tiles_of_head) * kStateColumns;
-    run_tile(rows, args, sequence, head, {first, std::min(kStateColumns, args.value_size - first)});
+    run_tile(kernels, args, sequence, head, {first, std::min(kStateColumns, args.value_size - first)});
   });
 }
 

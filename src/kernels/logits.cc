@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/reference/reference.h"
 
@@ -12,7 +13,7 @@ namespace pagoda {
 
 LogitMax max_logit(const KernelContext& context, std::span<const float> logits) {
   if (context.backend == Backend::reference || logits.empty()) return reference::max_logit(logits);
-  const cpu::RowKernels& kernels = cpu::row_kernels(context.level);
+  const cpu::RowKernels& kernels = cpu::kernels_of<cpu::RowKernels>(context.level);
   const auto n = static_cast<std::int64_t>(logits.size());
   const float largest = kernels.max(logits.data(), n);
   // The first element above everything smaller than the maximum is the first maximum.
@@ -25,7 +26,7 @@ LogitMax max_logit(const KernelContext& context, std::span<const float> logits) 
 
 float log_sum_exp(const KernelContext& context, std::span<const float> logits) {
   if (context.backend == Backend::reference || logits.empty()) return reference::log_sum_exp(logits);
-  const cpu::RowKernels& kernels = cpu::row_kernels(context.level);
+  const cpu::RowKernels& kernels = cpu::kernels_of<cpu::RowKernels>(context.level);
   const auto n = static_cast<std::int64_t>(logits.size());
   const float largest = kernels.max(logits.data(), n);
   if (std::isinf(largest)) return largest;
@@ -41,7 +42,7 @@ std::vector<LogitMax> top_logits(const KernelContext& context, std::span<const f
                                  std::int32_t k) {
   const auto n = static_cast<std::int64_t>(logits.size());
   if (context.backend == Backend::reference || k <= 0 || k > n / 16) return reference::top_logits(logits, k);
-  const cpu::RowKernels& kernels = cpu::row_kernels(context.level);
+  const cpu::RowKernels& kernels = cpu::kernels_of<cpu::RowKernels>(context.level);
   // A heap of the best so far with the worst of them on top: what is not above it is skipped, 16 at a time.
   std::vector<LogitMax> heap;
   heap.reserve(static_cast<std::size_t>(k));
@@ -61,7 +62,7 @@ std::vector<LogitMax> top_logits(const KernelContext& context, std::span<const f
 std::int32_t logit_rank(const KernelContext& context, std::span<const float> logits, float value) {
   if (context.backend == Backend::reference) return reference::logit_rank(logits, value);
   const std::int64_t above =
-      cpu::row_kernels(context.level)
+      cpu::kernels_of<cpu::RowKernels>(context.level)
           .count_greater(logits.data(), static_cast<std::int64_t>(logits.size()), value);
   return 1 + static_cast<std::int32_t>(above);
 }

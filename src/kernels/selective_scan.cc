@@ -2,7 +2,8 @@
 #include "kernels/selective_scan.h"
 
 #include "base/check.h"
-#include "kernels/cpu/selective_scan.h"
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/state_rows.h"
 #include "kernels/cpu/walk_state.h"
 #include "kernels/device/ops.h"
 #include "kernels/reference/reference.h"
@@ -12,7 +13,7 @@ namespace pagoda {
 namespace {
 
 // All rows of one sequence, for the channels of one tile.
-void scan_tile(cpu::SelectiveScanRows rows, const SelectiveScanArgs& args, const StateSequence& sequence,
+void scan_tile(const cpu::StateKernels& kernels, const SelectiveScanArgs& args, const StateSequence& sequence,
                std::int64_t channel) {
   const std::int64_t width = std::min(kScanTile, args.num_channels - channel);
   const auto piece = static_cast<std::int32_t>(args.piece + channel / kScanChannels);
@@ -36,7 +37,7 @@ void scan_tile(cpu::SelectiveScanRows rows, const SelectiveScanArgs& args, const
   cpu::walk_state(args.states, sequence, piece, offset, bytes,
                   [&](float* state, std::int32_t begin, std::int32_t end) {
                     tile.state = state;
-                    rows(tile, begin, end);
+                    kernels.selective_scan(tile, begin, end);
                   });
 }
 
@@ -48,14 +49,14 @@ void selective_scan(const KernelContext& context, const SelectiveScanArgs& args)
   if (on_device(context)) return device_ops::selective_scan(*context.device, args);
   const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
   const std::int64_t tiles = ceil_div(args.num_channels, kScanTile);
-  const cpu::SelectiveScanRows rows = cpu::selective_scan_rows(context.level);
+  const auto& kernels = cpu::kernels_of<cpu::StateKernels>(context.level);
   for_tiles(context, sequences * tiles, [&](std::int64_t tile, int) {
     const StateSequence& sequence = args.states.sequences[static_cast<std::size_t>(tile / tiles)];
     const std::int64_t channel = tile % tiles * kScanTile;
     if (context.backend == Backend::reference)
       reference::selective_scan(args, sequence, channel, std::min(channel + kScanTile, args.num_channels));
     else
-      scan_tile(rows, args, sequence, channel);
+      scan_tile(kernels, args, sequence, channel);
   });
 }
 

@@ -4,33 +4,14 @@
 #include <span>
 #include <vector>
 
-#include "kernels/amx.h"
 #include "kernels/cpu/attention_call.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/tiles.h"
 
 namespace pagoda::cpu {
-
-#if !defined(__x86_64__)
-const AttentionKernels& attention_kernels_amx() { return attention_kernels_portable(); }
-const AttentionKernels& attention_kernels_avx512() { return attention_kernels_portable(); }
-const AttentionKernels& attention_kernels_avx2() { return attention_kernels_portable(); }
-#endif
-
 namespace {
-
-const AttentionKernels& attention_kernels(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::avx512:
-      return amx_allowed() ? attention_kernels_amx() : attention_kernels_avx512();
-    case CpuLevel::avx2:
-      return attention_kernels_avx2();
-    case CpuLevel::portable:
-      break;
-  }
-  return attention_kernels_portable();
-}
 
 // A run of query rows of one sequence.
 struct AttentionUnit {
@@ -222,7 +203,7 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
 }
 
 AttentionCall call_of(const KernelContext& context, const PagedAttentionArgs& args) {
-  const AttentionKernels& kernels = attention_kernels(context.level);
+  const AttentionKernels& kernels = kernels_of<AttentionKernels>(context.level);
   const KvLayout& layout = args.layout;
   const auto width = static_cast<std::int32_t>(round_up(layout.head_size, 16)),
              value_width = static_cast<std::int32_t>(round_up(layout.value_size(), 16));

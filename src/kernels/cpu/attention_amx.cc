@@ -239,9 +239,9 @@ void run_partition_in_tiles(const AttentionTile& t, std::byte* work, std::int32_
 
 }  // namespace
 
-const AttentionKernels& attention_kernels_amx() {
+const AttentionKernels& AttentionKernels::amx() {
   static const AttentionKernels kernels = [] {
-    AttentionKernels all = attention_kernels_avx512();
+    AttentionKernels all = avx512;
     all.bf16.work_bytes = tiles_work_bytes;
     all.bf16.prepare = prepare_tiles;
     all.bf16.partition = run_partition_in_tiles;

@@ -5,6 +5,6 @@
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {
-const AttentionKernels& attention_kernels_avx2() { return kAttentionKernels; }
+const AttentionKernels AttentionKernels::avx2 = kAttentionKernels;
 }  // namespace pagoda::cpu
 #endif

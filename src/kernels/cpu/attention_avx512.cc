@@ -5,6 +5,6 @@
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {
-const AttentionKernels& attention_kernels_avx512() { return kAttentionKernels; }
+const AttentionKernels AttentionKernels::avx512 = kAttentionKernels;
 }  // namespace pagoda::cpu
 #endif

@@ -2,8 +2,8 @@
 // vector and V as 16 dimensions a vector, so both products are the same skinny matrix product: vectors
 // times broadcast elements, each output one chain over the head size (scores) or the tokens (values).
 #include "kernels/cpu/attention_tile.h"
-#include "kernels/cpu/exp_inl.h"
 #include "kernels/cpu/int8_inl.h"
+#include "kernels/cpu/lanes_inl.h"
 #include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {

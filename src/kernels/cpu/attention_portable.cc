@@ -4,5 +4,5 @@
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {
-const AttentionKernels& attention_kernels_portable() { return kAttentionKernels; }
+const AttentionKernels AttentionKernels::portable = kAttentionKernels;
 }  // namespace pagoda::cpu

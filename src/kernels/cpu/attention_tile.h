@@ -101,11 +101,9 @@ struct AttentionKernels {
   AttentionKernelsOfType f32, f16, bf16, i8, e4m3;
   void (*merge)(const AttentionTile& tile, const AttentionState& total, const AttentionState& part);
   void (*finish)(const AttentionTile& tile, const AttentionState& total);
-};
 
-const AttentionKernels& attention_kernels_amx();
-const AttentionKernels& attention_kernels_avx512();
-const AttentionKernels& attention_kernels_avx2();
-const AttentionKernels& attention_kernels_portable();
+  static const AttentionKernels portable, avx2, avx512;
+  static const AttentionKernels& amx();
+};
 
 }  // namespace pagoda::cpu

@@ -1,17 +1,12 @@
 // The causal convolution over the sixteen lanes of simd_*.h: a lane is a channel, which keeps its last inputs
 // in registers from row to row.
-#include "kernels/cpu/causal_conv.h"
-#include "kernels/cpu/exp_inl.h"
+#include "kernels/cpu/lanes_inl.h"
+#include "kernels/cpu/state_rows.h"
 
 namespace pagoda::cpu {
 namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
-
-PAGODA_INLINE F get(const float* p, std::int64_t lanes) { return lanes == 16 ? load(p) : load_n(p, lanes); }
-PAGODA_INLINE void put(float* p, F x, std::int64_t lanes) {
-  lanes == 16 ? store(p, x) : store_n(p, x, lanes);
-}
 
 template <int kTaps>
 void convolve(const CausalConvArgs& args, const StateSequence& sequence, std::int64_t channel,
@@ -40,7 +35,7 @@ void convolve(const CausalConvArgs& args, const StateSequence& sequence, std::in
     for (int tap = 1; tap < kKept; ++tap) y = fma(weight[tap], past[tap], y);
     y = fma(weight[kKept], x, y);
     if (args.bias != nullptr) y = add(y, bias);
-    if (args.silu) y = div(y, add(set1(1.0f), exp(sub(zero(), y))));
+    if (args.silu) y = times_sigmoid(y, y);
     if (output_gate != nullptr) y = mul(y, get(output_gate + from, lanes));
     put(output + (sequence.first_row + row) * args.output.stride + channel, y, lanes);
     for (int i = 0; i + 1 < kKept; ++i) past[i] = past[i + 1];

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/linear_rows.h"
 #include "kernels/cpu/linear_run.h"
 #include "kernels/cpu/linear_tile.h"
@@ -109,7 +110,7 @@ const float* plain_rows(const KernelContext& context, const LinearInput& input, 
   static thread_local Scratch scratch;
   *stride = round_up(k, kStrip);
   auto* const out = reinterpret_cast<float*>(scratch.take(static_cast<std::size_t>(num_rows * *stride) * 4));
-  const RowKernels& kernels = row_kernels(context.level);
+  const RowKernels& kernels = kernels_of<RowKernels>(context.level);
   const std::int64_t width = *stride;
   for_ranges(context, num_rows, std::max<std::int64_t>(1, 8192 / k),
              [&](std::int64_t first, std::int64_t last) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/logits.h"
@@ -25,7 +26,7 @@ class LargestOfRows {
   // Elements [column, column + width) of rows [row, row + count); in any order, each once.
   void note(int thread, std::int64_t row, std::int64_t count, std::int64_t column, std::int64_t width,
             const float* values, std::int64_t stride) {
-    const auto max = row_kernels(context_.level).max;
+    const auto max = kernels_of<RowKernels>(context_.level).max;
     LogitMax* seen = &seen_[static_cast<std::size_t>(thread * stride_ + row)];
     for (std::int64_t i = 0; i < count; ++i, ++seen, values += stride) {
       if (!better({static_cast<std::int32_t>(column), max(values, width)}, *seen)) continue;

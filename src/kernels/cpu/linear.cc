@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "kernels/amx.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/largest_of_rows.h"
 #include "kernels/cpu/linear_run.h"
@@ -14,25 +13,6 @@
 #include "kernels/tiles.h"
 
 namespace pagoda::cpu {
-
-#if !defined(__x86_64__)
-const LinearKernels& linear_kernels_amx() { return linear_kernels_portable(); }
-const LinearKernels& linear_kernels_avx512() { return linear_kernels_portable(); }
-const LinearKernels& linear_kernels_avx2() { return linear_kernels_portable(); }
-#endif
-
-const LinearKernels& linear_kernels(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::avx512:
-      return amx_allowed() ? linear_kernels_amx() : linear_kernels_avx512();
-    case CpuLevel::avx2:
-      return linear_kernels_avx2();
-    case CpuLevel::portable:
-      break;
-  }
-  return linear_kernels_portable();
-}
-
 namespace {
 
 // The strips of a run, cut into tiles of nearly equal height; what is one unit stays in one tile.

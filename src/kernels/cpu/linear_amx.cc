@@ -405,9 +405,9 @@ void run_amx_blocks(const LinearTile& t) {
 
 }  // namespace
 
-const LinearKernels& linear_kernels_amx() {
+const LinearKernels& LinearKernels::amx() {
   static const LinearKernels kernels = [] {
-    LinearKernels all = linear_kernels_avx512();
+    LinearKernels all = avx512;
     all.tiles[static_cast<std::size_t>(PackedFormat::bf16)] = run_amx<Bf16Tiles>;
     all.tiles[static_cast<std::size_t>(PackedFormat::i8)] = run_amx<IntegerTiles>;
     all.tiles[static_cast<std::size_t>(PackedFormat::e4m3)] = run_amx_codes<PackedFormat::e4m3>;

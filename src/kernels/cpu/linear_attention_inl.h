@@ -2,23 +2,14 @@
 // of the state while it is in a register: it decays, takes its row's part of key d^T, is read by this row's
 // query, and by the next row's key, for whose delta the sum is needed before its own pass. So the state is
 // read and written once a row.
-#include "kernels/cpu/linear_attention.h"
+#include "kernels/cpu/lanes_inl.h"
+#include "kernels/cpu/state_rows.h"
 #include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {
 namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
-
-// Sixteen floats, or the last of a tile, which are fewer.
-template <bool kPartial>
-PAGODA_INLINE F get(const float* p, std::int64_t lanes) {
-  return kPartial ? load_n(p, lanes) : load(p);
-}
-template <bool kPartial>
-PAGODA_INLINE void put(float* p, F x, std::int64_t lanes) {
-  kPartial ? store_n(p, x, lanes) : store(p, x);
-}
 
 // One row: d is what its key adds. kNext: `next` becomes S^T next_key.
 template <int kVectors, bool kPartial, bool kNext>

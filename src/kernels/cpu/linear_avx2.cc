@@ -5,6 +5,6 @@
 #include "kernels/cpu/linear_inl.h"
 
 namespace pagoda::cpu {
-const LinearKernels& linear_kernels_avx2() { return kLinearKernels; }
+const LinearKernels LinearKernels::avx2 = kLinearKernels;
 }  // namespace pagoda::cpu
 #endif

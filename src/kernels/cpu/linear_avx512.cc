@@ -5,6 +5,6 @@
 #include "kernels/cpu/linear_inl.h"
 
 namespace pagoda::cpu {
-const LinearKernels& linear_kernels_avx512() { return kLinearKernels; }
+const LinearKernels LinearKernels::avx512 = kLinearKernels;
 }  // namespace pagoda::cpu
 #endif

@@ -4,5 +4,5 @@
 #include "kernels/cpu/linear_inl.h"
 
 namespace pagoda::cpu {
-const LinearKernels& linear_kernels_portable() { return kLinearKernels; }
+const LinearKernels LinearKernels::portable = kLinearKernels;
 }  // namespace pagoda::cpu

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/check.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/linear_storage.h"
 #include "kernels/tiles.h"
@@ -55,7 +56,7 @@ bool has_four_bits_or_more(const PackedLinear::Storage& weight) {
 bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
                       std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
-  const LinearKernels& kernels = linear_kernels(context.level);
+  const LinearKernels& kernels = kernels_of<LinearKernels>(context.level);
   const bool wide = context.level == CpuLevel::avx512;
   const bool codes_in_tiles = weight.type == LinearType::bfloat16 && kernels.widens_whole_strips;
   if (has_narrow(weight) && !codes_in_tiles) {
@@ -111,7 +112,7 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
 
 PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Storage& weight,
                            std::int64_t num_rows)
-    : kernels_(linear_kernels(context.level)),
+    : kernels_(kernels_of<LinearKernels>(context.level)),
       type_(weight.type),
       arithmetic_(weight.arithmetic),
       scale_inputs_(weight.scale_inputs()),
@@ -223,7 +224,7 @@ void PreparedRows::store(const Place& place, std::int64_t first, const float* fr
 }
 
 void PreparedRows::fill(const KernelContext& context, const LinearInput& input) const {
-  const Source source{input, row_kernels(context.level), k_};
+  const Source source{input, kernels_of<RowKernels>(context.level), k_};
   const std::int64_t grain = std::max<std::int64_t>(1, 4096 / k_ * panels_.count / panels_.num_rows);
   for_ranges(context, panels_.count, grain, [&](std::int64_t first, std::int64_t last) {
     static thread_local Scratch scratch;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/linear_storage.h"
@@ -29,7 +30,7 @@ void pass_on(const KernelContext& context, int thread, const PackedLinear::Stora
   const bool gated = weight.form == LinearForm::gated;
   const std::int64_t begin = gated ? tile.column / 2 : tile.column, end = gated ? weight.n : tile.end;
   const std::int64_t width = std::min(gated ? columns / 2 : columns, end - begin);
-  const auto activate = row_kernels(context.level).activate;
+  const auto activate = kernels_of<RowKernels>(context.level).activate;
   if (out.next == nullptr) {
     return activate(*out.output.activation, gated, tile.values, columns, rows, width,
                     out.y + tile.first_row * weight.n + begin, weight.n);
@@ -74,7 +75,7 @@ void multiply_tile(const KernelContext& context, int thread, const PackedLinear:
   const std::int64_t column = run.n_begin + tile.strip * kStrip, columns = tile.num_strips * kStrip;
   const std::int64_t first_row = panels.begin(tile.first_panel),
                      rows = panels.begin(tile.last_panel) - first_row;
-  const LinearKernels& kernels = linear_kernels(context.level);
+  const LinearKernels& kernels = kernels_of<LinearKernels>(context.level);
   const bool whole = has_codes(run.format) && kernels.widens_whole_strips;
   const bool in_parts = is_narrow(run.format) && panels.two_strips && !whole;
   const std::int64_t wide_inputs = whole ? weight.k : widened_inputs(run.format);

@@ -148,13 +148,10 @@ struct LinearKernels {
   void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
   std::int64_t panel_sum_bytes;  // kernels that keep a panel's sums in memory need so much for it
   bool widens_whole_strips;      // codes of floats become bf16 so, else widened_inputs() at a time
-};
 
-const LinearKernels& linear_kernels_amx();
-const LinearKernels& linear_kernels_avx512();
-const LinearKernels& linear_kernels_avx2();
-const LinearKernels& linear_kernels_portable();
-const LinearKernels& linear_kernels(CpuLevel level);
+  static const LinearKernels portable, avx2, avx512;
+  static const LinearKernels& amx();
+};
 
 constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
 

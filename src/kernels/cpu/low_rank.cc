@@ -4,29 +4,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/tiles.h"
 
 namespace pagoda::cpu {
-
-#if !defined(__x86_64__)
-const LowRankKernels& low_rank_kernels_avx512() { return low_rank_kernels_portable(); }
-const LowRankKernels& low_rank_kernels_avx2() { return low_rank_kernels_portable(); }
-#endif
-
-const LowRankKernels& low_rank_kernels(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::avx512:
-      return low_rank_kernels_avx512();
-    case CpuLevel::avx2:
-      return low_rank_kernels_avx2();
-    case CpuLevel::portable:
-      break;
-  }
-  return low_rank_kernels_portable();
-}
-
 namespace {
 
 constexpr std::int64_t kLanes = LowRank::kStrip;
@@ -35,7 +18,7 @@ constexpr std::int64_t kLanes = LowRank::kStrip;
 
 RowAddends::RowAddends(const KernelContext& context, const PackedLinear::Storage& weight,
                        const LinearInput& input, std::int64_t num_rows)
-    : weight_(weight), kernels_(low_rank_kernels(context.level)) {
+    : weight_(weight), kernels_(kernels_of<LowRankKernels>(context.level)) {
   if (!any_adapter(input.adapters, num_rows, {weight.adapter_slot})) return;
   static thread_local std::vector<Row> rows;
   find_rows(input, num_rows, rows);
@@ -70,7 +53,7 @@ void RowAddends::take_inputs(const KernelContext& context, const LinearInput& in
   const bool in_place = input.op == LinearInput::Op::none && k == width;
   const std::size_t bytes = rows.size() * static_cast<std::size_t>(width) * sizeof(float);
   auto* const copies = in_place ? nullptr : reinterpret_cast<float*>(scratch.take(bytes));
-  const RowKernels& kernels = row_kernels(context.level);
+  const RowKernels& kernels = kernels_of<RowKernels>(context.level);
   const auto take = [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       Row& row = rows[static_cast<std::size_t>(i)];

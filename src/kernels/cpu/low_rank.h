@@ -37,11 +37,9 @@ constexpr std::int64_t kLowRankRows = 4;  // at most, in one call of either
 struct LowRankKernels {
   void (*dots)(const LowRankDots& args);
   void (*add)(const LowRankSum& args);
+
+  static const LowRankKernels portable, avx2, avx512;
 };
-const LowRankKernels& low_rank_kernels_avx512();
-const LowRankKernels& low_rank_kernels_avx2();
-const LowRankKernels& low_rank_kernels_portable();
-const LowRankKernels& low_rank_kernels(CpuLevel level);
 
 // The place of the products of some rows and columns of a run of the weight's.
 struct AddendTile {

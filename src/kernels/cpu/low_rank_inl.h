@@ -14,27 +14,38 @@ PAGODA_INLINE F load_factors(const std::byte* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
+template <int kRows, int kCount>
+PAGODA_INLINE void clear(F (&sums)[kRows][kCount]) {
+  PAGODA_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    PAGODA_UNROLL
+    for (int j = 0; j < kCount; ++j) sums[r][j] = zero();
+  }
+}
+// Sixteen factors, and as many `step` bytes behind them, and so on, times each x.
+template <bool kBfloat16, int kRows, int kCount>
+PAGODA_INLINE void add_products(const std::byte* factors, std::int64_t step, const F (&x)[kRows],
+                                F (&sums)[kRows][kCount]) {
+  PAGODA_UNROLL
+  for (int j = 0; j < kCount; ++j) {
+    const F w = load_factors<kBfloat16>(factors + j * step);
+    PAGODA_UNROLL
+    for (int r = 0; r < kRows; ++r) sums[r][j] = fma(w, x[r], sums[r][j]);
+  }
+}
+
 template <bool kBfloat16, int kRows, int kRanks>
 void dot_tile(const LowRankDots& args, std::int64_t row, std::int32_t rank) {
   constexpr std::int64_t kBytes = kBfloat16 ? 2 : 4;
   const std::int64_t stride = args.width * kBytes;
   const std::byte* const a = args.rows + rank * stride;
   F sums[kRows][kRanks];
-  PAGODA_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    PAGODA_UNROLL
-    for (int j = 0; j < kRanks; ++j) sums[r][j] = zero();
-  }
+  clear(sums);
   for (std::int64_t i = 0; i < args.width; i += 16) {
     F x[kRows];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) x[r] = load(args.x[row + r] + i);
-    PAGODA_UNROLL
-    for (int j = 0; j < kRanks; ++j) {
-      const F w = load_factors<kBfloat16>(a + j * stride + i * kBytes);
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) sums[r][j] = fma(w, x[r], sums[r][j]);
-    }
+    add_products<kBfloat16>(a + i * kBytes, stride, x, sums);
   }
   PAGODA_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -70,21 +81,12 @@ void add_tile(const LowRankSum& args, std::int64_t row, std::int64_t strip) {
   const std::int64_t strip_bytes = args.rank * kLine;
   const std::byte* b = args.strips + strip * strip_bytes;
   F sums[kRows][kStrips];
-  PAGODA_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    PAGODA_UNROLL
-    for (int s = 0; s < kStrips; ++s) sums[r][s] = zero();
-  }
+  clear(sums);
   for (std::int32_t i = 0; i < args.rank; ++i, b += kLine) {
     F u[kRows];
     PAGODA_UNROLL
     for (int r = 0; r < kRows; ++r) u[r] = set1(args.u[row + r][i]);
-    PAGODA_UNROLL
-    for (int s = 0; s < kStrips; ++s) {
-      const F w = load_factors<kBfloat16>(b + s * strip_bytes);
-      PAGODA_UNROLL
-      for (int r = 0; r < kRows; ++r) sums[r][s] = fma(w, u[r], sums[r][s]);
-    }
+    add_products<kBfloat16>(b, strip_bytes, u, sums);
   }
   const F scale = set1(args.scale);
   PAGODA_UNROLL

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/level.h"
 #include "kernels/cpu/linear_tile.h"
 #include "kernels/cpu/panel_points.h"
 #include "kernels/cpu/scratch.h"
@@ -278,7 +279,7 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
 void pack_strips(const KernelContext& context, const TensorView& view, const LinearSegment& segment,
                  std::int64_t first_strip, std::int64_t count, const PackedLinear::Storage& storage,
                  std::atomic<bool>& rounded) {
-  const LinearKernels& kernels = linear_kernels(context.level);
+  const LinearKernels& kernels = kernels_of<LinearKernels>(context.level);
   for_ranges(context, count, 4, [&](std::int64_t first, std::int64_t last) {
     static thread_local Scratch scratch;
     const bool rounds = storage.type == LinearType::int8;

@@ -29,11 +29,8 @@ struct RowKernels {
   // The first index >= begin with x > threshold; n when there is none.
   std::int64_t (*find_greater)(const float* x, std::int64_t begin, std::int64_t n, float threshold);
   std::int64_t (*count_greater)(const float* x, std::int64_t n, float threshold);
-};
 
-const RowKernels& row_kernels_avx512();
-const RowKernels& row_kernels_avx2();
-const RowKernels& row_kernels_portable();
-const RowKernels& row_kernels(CpuLevel level);
+  static const RowKernels portable, avx2, avx512;
+};
 
 }  // namespace pagoda::cpu

@@ -1,10 +1,14 @@
-// The row-wise ops for CpuLevel::avx2.
+// Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::avx2.
 #if defined(__x86_64__)
 #include "kernels/cpu/simd_avx2.h"
 // The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/low_rank_inl.h"
 #include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/state_rows_inl.h"
 
 namespace pagoda::cpu {
-const RowKernels& row_kernels_avx2() { return kRowKernels; }
+const LowRankKernels LowRankKernels::avx2 = kLowRankKernels;
+const RowKernels RowKernels::avx2 = kRowKernels;
+const StateKernels StateKernels::avx2 = kStateKernels;
 }  // namespace pagoda::cpu
 #endif

@@ -1,10 +1,14 @@
-// The row-wise ops for CpuLevel::avx512.
+// Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::avx512.
 #if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/low_rank_inl.h"
 #include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/state_rows_inl.h"
 
 namespace pagoda::cpu {
-const RowKernels& row_kernels_avx512() { return kRowKernels; }
+const LowRankKernels LowRankKernels::avx512 = kLowRankKernels;
+const RowKernels RowKernels::avx512 = kRowKernels;
+const StateKernels StateKernels::avx512 = kStateKernels;
 }  // namespace pagoda::cpu
 #endif

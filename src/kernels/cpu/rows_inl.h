@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/exp_inl.h"
+#include "kernels/cpu/lanes_inl.h"
 #include "kernels/cpu/rows.h"
 
 namespace pagoda::cpu {
@@ -16,10 +16,6 @@ PAGODA_INLINE void for_lanes(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
   for (; i + 16 <= n; i += 16) body(i, std::int64_t{16});
   if (i < n) body(i, n - i);
-}
-PAGODA_INLINE F get(const float* p, std::int64_t lanes) { return lanes == 16 ? load(p) : load_n(p, lanes); }
-PAGODA_INLINE void put(float* p, F x, std::int64_t lanes) {
-  lanes == 16 ? store(p, x) : store_n(p, x, lanes);
 }
 
 // Four chains of additions, so that a row is not bound by their latency.
@@ -64,9 +60,6 @@ void layer_norm(const float* x, std::int64_t width, const float* weight, const f
     put(out + i, v, lanes);
   });
 }
-
-// 1 / (1 + exp(-x)), times y.
-PAGODA_INLINE F times_sigmoid(F y, F x) { return div(y, add(set1(1.0f), exp(sub(zero(), x)))); }
 
 // Source: Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7.
 PAGODA_INLINE F erf_abs(F x) {

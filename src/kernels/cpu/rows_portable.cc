@@ -1,8 +1,12 @@
-// The row-wise ops for CpuLevel::portable.
+// Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::portable.
 #include "kernels/cpu/simd_portable.h"
 // The lanes come first: the loops are written in their terms.
+#include "kernels/cpu/low_rank_inl.h"
 #include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/state_rows_inl.h"
 
 namespace pagoda::cpu {
-const RowKernels& row_kernels_portable() { return kRowKernels; }
+const LowRankKernels LowRankKernels::portable = kLowRankKernels;
+const RowKernels RowKernels::portable = kRowKernels;
+const StateKernels StateKernels::portable = kStateKernels;
 }  // namespace pagoda::cpu

@@ -1,22 +1,12 @@
 // The selective scan over the sixteen lanes of simd_*.h: a lane is a channel. What a row's time goes into is
 // the exponential of each number of the state, so these stay in the nearest cache and not in registers.
-#include "kernels/cpu/exp_inl.h"
-#include "kernels/cpu/selective_scan.h"
+#include "kernels/cpu/lanes_inl.h"
+#include "kernels/cpu/state_rows.h"
 
 namespace pagoda::cpu {
 namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
-
-// Sixteen floats, or those of the last tile, which are fewer.
-template <bool kPartial>
-PAGODA_INLINE F scan_get(const float* p, std::int64_t lanes) {
-  return kPartial ? load_n(p, lanes) : load(p);
-}
-template <bool kPartial>
-PAGODA_INLINE void scan_put(float* p, F x, std::int64_t lanes) {
-  kPartial ? store_n(p, x, lanes) : store(p, x);
-}
 
 // log(1 + e^x), with a relative error below 1e-6: max(x, 0) + log1p(u), u = e^-|x|. Its logarithm is
 // 2 atanh(s), s = u / (2 + u) of at most a third: the series up to s^13.
@@ -37,10 +27,10 @@ PAGODA_INLINE F softplus(F x) {
 template <bool kPartial>
 void scan(const SelectiveScanTile& tile, std::int32_t first, std::int32_t last) {
   const std::int64_t lanes = tile.channels;
-  const F skip = scan_get<kPartial>(tile.skip, lanes);
+  const F skip = get<kPartial>(tile.skip, lanes);
   for (std::int32_t row = first; row < last; ++row) {
-    const F step = softplus(scan_get<kPartial>(tile.step + row * tile.step_stride, lanes));
-    const F value = scan_get<kPartial>(tile.value + row * tile.value_stride, lanes);
+    const F step = softplus(get<kPartial>(tile.step + row * tile.step_stride, lanes));
+    const F value = get<kPartial>(tile.value + row * tile.value_stride, lanes);
     const F change = mul(step, value);
     const float* const key = tile.key + row * tile.key_stride;
     const float* const query = tile.query + row * tile.key_stride;
@@ -48,12 +38,12 @@ void scan(const SelectiveScanTile& tile, std::int32_t first, std::int32_t last) 
     float* state = tile.state;
     F sum = zero();
     for (std::int32_t n = 0; n < tile.state_size; ++n, rate += lanes, state += lanes) {
-      const F decay = exp(mul(scan_get<kPartial>(rate, lanes), step));
-      const F h = fma(set1(key[n]), change, mul(decay, scan_get<kPartial>(state, lanes)));
-      scan_put<kPartial>(state, h, lanes);
+      const F decay = exp(mul(get<kPartial>(rate, lanes), step));
+      const F h = fma(set1(key[n]), change, mul(decay, get<kPartial>(state, lanes)));
+      put<kPartial>(state, h, lanes);
       sum = fma(set1(query[n]), h, sum);
     }
-    scan_put<kPartial>(tile.output + row * tile.output_stride, fma(skip, value, sum), lanes);
+    put<kPartial>(tile.output + row * tile.output_stride, fma(skip, value, sum), lanes);
   }
 }
 

@@ -1,8 +1,26 @@
-// exp over sixteen lanes: the same operations on every element, so its bits depend on its input alone.
-// Source: Cephes expf (range reduction by ln 2 in two parts, polynomial of degree 6).
+#pragma once
+// Ends of rows and exponentials, which all loops over the sixteen lanes of simd_*.h share.
 namespace pagoda::cpu {
 namespace {
 
+// Sixteen floats, or the first `lanes` of them.
+template <bool kPartial>
+PAGODA_INLINE simd::F get(const float* p, std::int64_t lanes) {
+  return kPartial ? simd::load_n(p, lanes) : simd::load(p);
+}
+template <bool kPartial>
+PAGODA_INLINE void put(float* p, simd::F x, std::int64_t lanes) {
+  kPartial ? simd::store_n(p, x, lanes) : simd::store(p, x);
+}
+PAGODA_INLINE simd::F get(const float* p, std::int64_t lanes) {
+  return lanes == 16 ? simd::load(p) : simd::load_n(p, lanes);
+}
+PAGODA_INLINE void put(float* p, simd::F x, std::int64_t lanes) {
+  lanes == 16 ? simd::store(p, x) : simd::store_n(p, x, lanes);
+}
+
+// The same operations on every element, so an element's bits depend on its input alone. Source: Cephes expf
+// (range reduction by ln 2 in two parts, polynomial of degree 6).
 // Relative error below 2e-7 for x in -87..88; below that the smallest normal numbers, above it the largest.
 PAGODA_INLINE simd::F exp(simd::F x) {
   using namespace simd;  // NOLINT
@@ -37,6 +55,12 @@ PAGODA_INLINE simd::F exp2(simd::F x) {
   p = fma(p, r, set1(2.402224243e-1f));
   p = fma(p, r, set1(6.931470037e-1f));
   return add_to_exponent(fma(p, r, set1(1.0f)), whole);
+}
+
+// 1 / (1 + exp(-x)), times y.
+PAGODA_INLINE simd::F times_sigmoid(simd::F y, simd::F x) {
+  using namespace simd;  // NOLINT
+  return div(y, add(set1(1.0f), exp(sub(zero(), x))));
 }
 
 }  // namespace
