@@ -3,13 +3,11 @@
 // in place by every step. A piece's contents are the layer's own affair (columns of a convolution, a matrix
 // of a head); its page belongs to kv_cache/ and model_runner/. In a step of rows r0 r1 r2 and drafts d0 d1:
 //   * rows are computed strictly in order, from `pieces` (zeros if `fresh`); `pieces` then holds the state
-//   behind
-//     r2, and store.pieces the state behind store.num_rows rows;
+//     behind r2, and store.pieces the state behind store.num_rows rows;
 //   * drafts go on from there, and their states are seen by them alone: drafts that were right come again as
-//   rows;
+//     rows;
 //   * results and state depend on the sequence's own rows alone, not on how they are cut into steps, so one
-//   code
-//     serves one row and many, and nothing is rounded but to float32 between rows.
+//     code serves one row and many, and nothing is rounded but to float32 between rows.
 #include <cstdint>
 #include <span>
 
