@@ -1,31 +1,25 @@
 #include "kv_events/zmq_library.h"
 
-#include <dlfcn.h>
+#include <array>
 
-#include "base/strings.h"
+#include "base/opened_library.h"
 
 namespace pagoda {
-namespace {
-
-template <class F>
-bool find(void* handle, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(handle, name));
-  return function != nullptr;
-}
-
-}  // namespace
 
 Result<const ZmqLibrary*> ZmqLibrary::open() {
   static ZmqLibrary zmq;
   static const bool found = [] {
-    void* handle = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
-    return handle != nullptr && find(handle, "zmq_ctx_new", zmq.ctx_new) &&
-           find(handle, "zmq_ctx_term", zmq.ctx_term) && find(handle, "zmq_socket", zmq.socket) &&
-           find(handle, "zmq_close", zmq.close) && find(handle, "zmq_setsockopt", zmq.setsockopt) &&
-           find(handle, "zmq_getsockopt", zmq.getsockopt) && find(handle, "zmq_bind", zmq.bind) &&
-           find(handle, "zmq_connect", zmq.connect) && find(handle, "zmq_send", zmq.send) &&
-           find(handle, "zmq_recv", zmq.recv) && find(handle, "zmq_poll", zmq.poll) &&
-           find(handle, "zmq_errno", zmq.error_number) && find(handle, "zmq_strerror", zmq.error_text);
+    OpenedLibrary library;
+    const auto find = [&](const char* name, auto& function) { return library.find(name, function).ok(); };
+    const bool all = library.open(std::array{"libzmq.so.5"}).ok() && find("zmq_ctx_new", zmq.ctx_new) &&
+                     find("zmq_ctx_term", zmq.ctx_term) && find("zmq_socket", zmq.socket) &&
+                     find("zmq_close", zmq.close) && find("zmq_setsockopt", zmq.setsockopt) &&
+                     find("zmq_getsockopt", zmq.getsockopt) && find("zmq_bind", zmq.bind) &&
+                     find("zmq_connect", zmq.connect) && find("zmq_send", zmq.send) &&
+                     find("zmq_recv", zmq.recv) && find("zmq_poll", zmq.poll) &&
+                     find("zmq_errno", zmq.error_number) && find("zmq_strerror", zmq.error_text);
+    library.keep();
+    return all;
   }();
   if (!found) return unavailable("libzmq.so.5 (ZeroMQ) is not installed; Debian's package is libzmq5");
   return static_cast<const ZmqLibrary*>(&zmq);

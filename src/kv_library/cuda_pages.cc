@@ -1,13 +1,12 @@
 #include "kv_library/cuda_pages.h"
 
-#include <dlfcn.h>
+#include <array>
 
-#include "base/strings.h"
+#include "base/opened_library.h"
 
 namespace pagoda {
 
-struct CudaPages::Driver {
-  void* library = nullptr;
+struct CudaPages::Driver : OpenedLibrary {
   std::int32_t device = -1;  // whose context is held
   void* context = nullptr;
   int (*release_context)(int device) = nullptr;
@@ -21,20 +20,13 @@ struct CudaPages::Driver {
 
   ~Driver() {
     if (device >= 0) release_context(device);
-    if (library != nullptr) dlclose(library);
-  }
-  template <class Call>
-  Status find(const char* name, Call& call) const {
-    call = reinterpret_cast<Call>(dlsym(library, name));
-    return call != nullptr ? ok_status() : unavailable(concat("the driver has no ", name));
   }
   Status enter() const { return device::driver_answer(set_context(context), "cuCtxSetCurrent"); }
-  Status open(const char* name, std::int32_t ordinal);
+  Status enter_device(const char* library, std::int32_t ordinal);
 };
 
-Status CudaPages::Driver::open(const char* name, std::int32_t ordinal) {
-  library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return unavailable(concat("the CUDA driver cannot be opened: there is no ", name));
+Status CudaPages::Driver::enter_device(const char* library, std::int32_t ordinal) {
+  PAGODA_RETURN_IF_ERROR(open(std::array{library}));
   int (*init)(unsigned flags) = nullptr;
   int (*get_device)(int* device, int ordinal) = nullptr;
   int (*retain_context)(void** context, int device) = nullptr;
@@ -72,9 +64,9 @@ CudaPages::~CudaPages() {
 Result<CudaPages> CudaPages::create(const char* library, std::int32_t device, const PageArenaShape& shape) {
   CudaPages made;
   Driver& driver = *made.driver_;
-  PAGODA_RETURN_IF_ERROR(driver.open(library, device));
+  PAGODA_RETURN_IF_ERROR(driver.enter_device(library, device));
   auto memory = device::DriverMemory::create(
-      [&driver](const char* name) { return dlsym(driver.library, name); }, driver.device);
+      [&driver](const char* name) { return dlsym(driver.opened, name); }, driver.device);
   if (!memory) return memory.error();
   made.memory_ = *std::move(memory);
   auto pages = device_runner::DevicePages::create(*made.memory_, shape);

@@ -1,6 +1,5 @@
 #include "cli/chat/line_editor.h"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -13,6 +12,8 @@
 #include <iostream>
 #include <utility>
 
+#include "base/opened_library.h"
+
 namespace pagoda {
 namespace {
 
@@ -23,12 +24,6 @@ struct Entered {
   bool done = false;
   std::optional<std::string> line;
 } g_entered;
-
-template <class F>
-bool find(void* handle, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(handle, name));
-  return function != nullptr;
-}
 
 }  // namespace
 
@@ -45,15 +40,18 @@ struct LineEditor::Functions {
   static const Functions* open() {
     static Functions functions;
     for (const char* name : {"libedit.so.2", "libedit.so.0"}) {
-      void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-      if (handle != nullptr && find(handle, "rl_callback_handler_install", functions.install) &&
-          find(handle, "rl_callback_handler_remove", functions.remove) &&
-          find(handle, "rl_callback_read_char", functions.read_char) &&
-          find(handle, "add_history", functions.add_history) &&
-          find(handle, "stifle_history", functions.stifle_history) &&
-          find(handle, "read_history", functions.read_history) &&
-          find(handle, "write_history", functions.write_history))
+      OpenedLibrary library;
+      const auto find = [&](const char* symbol, auto& function) {
+        return library.find(symbol, function).ok();
+      };
+      if (library.open(std::array{name}).ok() && find("rl_callback_handler_install", functions.install) &&
+          find("rl_callback_handler_remove", functions.remove) &&
+          find("rl_callback_read_char", functions.read_char) && find("add_history", functions.add_history) &&
+          find("stifle_history", functions.stifle_history) && find("read_history", functions.read_history) &&
+          find("write_history", functions.write_history)) {
+        library.keep();
         return &functions;
+      }
     }
     return nullptr;
   }

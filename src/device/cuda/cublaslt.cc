@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "base/opened_library.h"
 #include "base/strings.h"
-#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {

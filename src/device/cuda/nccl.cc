@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/opened_library.h"
 #include "base/strings.h"
-#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {
@@ -141,7 +141,7 @@ Status Nccl::join(const GroupName& name, std::int32_t rank, std::int32_t size,
   std::unique_lock lock(joining->mutex);
   if (!joining->changed.wait_for(lock, timeout, [&] { return joining->done; })) {
     joining->abandoned = true;
-    library_->opened = nullptr;  // that thread is in it
+    library_->keep();  // that thread is in it
     return {StatusCode::deadline_exceeded,
             concat(library_->name, ": not all of ", size, " ranks joined within ", timeout.count(), " ms")};
   }

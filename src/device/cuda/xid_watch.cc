@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/opened_library.h"
 #include "base/strings.h"
-#include "device/cuda/opened_library.h"
 
 namespace pagoda::device {
 namespace {

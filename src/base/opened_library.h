@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 
-namespace pagoda::device {
+namespace pagoda {
 
 struct OpenedLibrary {
   std::string name;
@@ -37,6 +37,9 @@ struct OpenedLibrary {
                            : concat("there is no ", names.front(), " that can be opened here: ", why));
   }
 
+  // It stays open until the process ends.
+  void keep() { opened = nullptr; }
+
   template <class Function>
   Status find(const char* symbol, Function& function) {
     function = reinterpret_cast<Function>(dlsym(opened, symbol));
@@ -44,4 +47,4 @@ struct OpenedLibrary {
   }
 };
 
-}  // namespace pagoda::device
+}  // namespace pagoda
