@@ -62,7 +62,6 @@ class Utf8LossyStream {
  public:
   void push(std::string_view bytes, std::string& out);
   void finish(std::string& out);  // an incomplete character becomes one U+FFFD
-  std::size_t num_pending() const { return pending_.size(); }
 
  private:
   std::string pending_;  // the beginning of one character, at most 3 bytes

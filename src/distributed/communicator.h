@@ -4,8 +4,7 @@
 // the same order.
 //   * Every call has a deadline; when it passes, or a rank is gone, the call and every later one fail: the
 //     group is lost. abort() makes the others fail too instead of waiting.
-//   * single_process.h: no others; shared_memory.h: threads, or processes of one machine; mpi.h: mpirun's
-//     ranks.
+//   * shared_memory.h: threads, or processes of one machine; mpi.h: mpirun's ranks.
 // Source: Megatron-LM (arXiv 1909.08053) §3 for the cuts; PagedAttention (SOSP'23) §4.6. Threads: each rank's
 // object has one caller.
 #include <chrono>

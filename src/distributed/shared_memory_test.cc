@@ -9,8 +9,6 @@
 #include <random>
 #include <thread>
 
-#include "distributed/single_process.h"
-
 namespace pagoda {
 namespace {
 
@@ -206,17 +204,6 @@ TEST(SharedMemory, AMessageOverTheLimitIsRefused) {
 TEST(SharedMemory, SizesOutOfRangeAreRefused) {
   EXPECT_FALSE(SharedMemoryGroup::create(0).has_value());
   EXPECT_FALSE(SharedMemoryGroup::create(SharedMemoryGroup::kMaxRanks + 1).has_value());
-}
-
-TEST(SingleProcess, HasTheSumAndTheWhole) {
-  SingleProcess alone;
-  std::vector<float> data = {1, 2}, all(2);
-  const std::vector<std::size_t> sizes = {2};
-  ASSERT_TRUE(alone.all_reduce_sum(data, kNoTimeout).ok());
-  ASSERT_TRUE(alone.all_gather(data, sizes, all.data(), kNoTimeout).ok());
-  EXPECT_EQ(all, (std::vector<float>{1, 2}));
-  EXPECT_EQ(alone.stats().sums, 1);
-  EXPECT_EQ(alone.stats().gathers, 1);
 }
 
 }  // namespace

@@ -37,13 +37,6 @@ std::int64_t BuddyAllocator::regions_when_empty(std::int32_t count) const {
   return num_blocks_ / static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint32_t>(count)));
 }
 
-std::int32_t BuddyAllocator::largest_free() const {
-  for (auto order = static_cast<std::int32_t>(free_.size()) - 1; order >= 0; --order) {
-    if (!free_[static_cast<std::size_t>(order)].empty()) return size_of(order);
-  }
-  return 0;
-}
-
 std::optional<std::int32_t> BuddyAllocator::allocate(std::int32_t count) {
   CHECK(count > 0);
   const auto wanted = static_cast<std::size_t>(order_of(count));

@@ -28,7 +28,6 @@ class BuddyAllocator {
 
   std::int32_t num_blocks() const { return num_blocks_; }
   std::int32_t num_free() const { return num_free_; }
-  std::int32_t largest_free() const;  // blocks
   void check_invariants() const;
 
  private:

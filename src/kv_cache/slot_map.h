@@ -97,9 +97,8 @@ class SlotMap {
   const SlotMapCounts& counts() const { return counts_; }
   std::int64_t num_regions() const { return 1 + num_borders_; }  // about, never less than there are
   std::int32_t num_idle() const { return static_cast<std::int32_t>(idle_.size()); }
-  // Blocks up to the last one shown, and those at the front that are not.
+  // Blocks up to the last one shown.
   std::int32_t num_shown(std::int32_t range) const { return at(range).shown_end; }
-  std::int32_t num_left(std::int32_t range) const { return at(range).front; }
 
   // Appends what has been recorded since the last call.
   void take(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead);

@@ -40,11 +40,6 @@ const AddedToken* AddedTokens::find(TokenId id) const {
   return it == by_id_.end() ? nullptr : &tokens_[it->second];
 }
 
-bool AddedTokens::is_special_content(std::string_view content) const {
-  const AddedToken* token = find(content);
-  return token && token->special;
-}
-
 bool AddedTokens::is_whitespace_only(std::string_view content) {
   for (std::size_t at = 0; at < content.size();) {
     const char32_t c = next_code_point(content, at);

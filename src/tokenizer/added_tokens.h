@@ -39,7 +39,6 @@ class AddedTokens {
   bool empty(bool normalized) const { return tries_[normalized].empty(); }
   const AddedToken* find(std::string_view content) const;
   const AddedToken* find(TokenId id) const;
-  bool is_special_content(std::string_view content) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:
