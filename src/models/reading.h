@@ -184,6 +184,7 @@ void use_states_alone(const MixerConfig& states, ModelInfo& model);
 void read_scans(Hyperparameters& h, ModelInfo& model, SelectiveScanConfig::Norms norms, float norm_eps);
 void states_alone_names(WeightNames& names);
 void states_alone_gguf_names(WeightNames& names);
+void beside_states_names(WeightNames& names);  // the other parts of layers with states
 
 Result<Activation> activation_named(std::string_view name);         // as transformers writes it
 std::string_view activation_name(Activation activation);            // likewise

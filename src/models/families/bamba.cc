@@ -24,11 +24,7 @@ void read_bamba(Hyperparameters& h, ModelInfo& model) {
 
 void bamba_names(WeightNames& names) {
   mamba2_names(names, "mamba");
-  names.final_norm = "model.final_layernorm";
-  names.mlp_norm = "pre_ff_layernorm";
-  names.gate = "feed_forward.gate_proj";
-  names.up = "feed_forward.up_proj";
-  names.down = "feed_forward.down_proj";
+  beside_states_names(names);
 }
 
 }  // namespace

@@ -50,11 +50,7 @@ void read_falcon_h1(Hyperparameters& h, ModelInfo& model) {
 
 void falcon_names(WeightNames& names) {
   mamba2_names(names, "mamba");
-  names.final_norm = "model.final_layernorm";
-  names.mlp_norm = "pre_ff_layernorm";
-  names.gate = "feed_forward.gate_proj";
-  names.up = "feed_forward.up_proj";
-  names.down = "feed_forward.down_proj";
+  beside_states_names(names);
 }
 
 // The gate follows the norm, if there is one. Converters multiply the embedding and the head by factors

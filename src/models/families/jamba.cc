@@ -44,11 +44,7 @@ void read_jamba(Hyperparameters& h, ModelInfo& model) {
 
 void jamba_names(WeightNames& names) {
   mamba1_names(names, "mamba");
-  names.final_norm = "model.final_layernorm";
-  names.mlp_norm = "pre_ff_layernorm";
-  names.gate = "feed_forward.gate_proj";
-  names.up = "feed_forward.up_proj";
-  names.down = "feed_forward.down_proj";
+  beside_states_names(names);
 }
 
 void read_gguf_jamba(Hyperparameters& h, ModelInfo& model) {

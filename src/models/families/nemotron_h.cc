@@ -75,12 +75,7 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
 
 void nemotron_names(WeightNames& names) {
   mamba2_names(names, "mixer");
-  names.prefix = "backbone.";
-  names.other_prefixes = {"model.", ""};
-  names.token_embedding = "backbone.embeddings";
-  names.final_norm = "backbone.norm_f";
-  names.layer = "backbone.layers.{}.";
-  names.attention_norm = names.mlp_norm = "norm";
+  states_alone_names(names);
   names.query = "mixer.q_proj";
   names.key = "mixer.k_proj";
   names.value = "mixer.v_proj";

@@ -82,6 +82,14 @@ void states_alone_names(WeightNames& names) {
   names.attention_norm = names.mlp_norm = "norm";
 }
 
+void beside_states_names(WeightNames& names) {
+  names.final_norm = "model.final_layernorm";
+  names.mlp_norm = "pre_ff_layernorm";
+  names.gate = "feed_forward.gate_proj";
+  names.up = "feed_forward.up_proj";
+  names.down = "feed_forward.down_proj";
+}
+
 void states_alone_gguf_names(WeightNames& names) { names.mlp_norm = names.attention_norm; }
 
 }  // namespace pagoda
