@@ -4,18 +4,10 @@
 #include <optional>
 
 #include "api/prompt_limits.h"
-#include "base/sentence.h"
 #include "base/strings.h"
 #include "text/chat_prompt.h"
 
 namespace pagoda {
-namespace {
-
-Status wrong_prompt(std::string_view param, std::string_view problem) {
-  return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
-}
-
-}  // namespace
 
 void check_role(FieldReader& message, std::string_view role, const ApiContext& context) {
   constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
@@ -34,8 +26,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
   std::optional<ChatTemplate> parsed;
   if (options.own_template) {
     Result<ChatTemplate> own = ChatTemplate::parse(*options.own_template, timed_template_options());
-    if (!own)
-      return wrong_prompt("chat_template", concat("is not a valid template: ", own.error().message()));
+    if (!own) return bad_field("chat_template", concat("is not a valid template: ", own.error().message()));
     chat_template = &parsed.emplace(std::move(*own));
   }
   for (const auto& [name, value] : context.template_kwargs) conversation.template_kwargs.emplace(name, value);
@@ -50,7 +41,7 @@ Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const
   encode.add_special_tokens = options.add_special_tokens;
   encode.plain_ranges = prompt->user_ranges;
   Result<std::vector<TokenId>> ids = tokenizer.encode(prompt->text, encode);
-  if (!ids) return wrong_prompt("messages", "cannot be tokenised");
+  if (!ids) return bad_field("messages", "cannot be tokenised");
   return ids;
 }
 

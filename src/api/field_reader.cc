@@ -87,6 +87,10 @@ std::vector<std::string_view> FieldReader::unread() const {
   return names;
 }
 
+Status bad_field(std::string_view param, std::string_view problem) {
+  return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
+}
+
 std::string FieldReader::path_of(std::string_view name) const {
   return path_.empty() ? std::string(name) : concat(path_, ".", name);
 }
@@ -95,7 +99,7 @@ void FieldReader::fail(std::string_view name, std::string_view problem) {
   const std::string path = path_of(name);
   if (FieldRecorder* recorder = FieldRecorder::current(); recorder != nullptr && problem == "is required")
     recorder->note_required(path);
-  fail(invalid_argument(with_full_stop(concat("'", path, "' ", problem))).with_param(path));
+  fail(bad_field(path, problem));
 }
 
 void FieldReader::fail(Status status) {

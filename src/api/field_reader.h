@@ -17,6 +17,9 @@
 
 namespace pagoda {
 
+// invalid_argument: "'PARAM' PROBLEM."
+Status bad_field(std::string_view param, std::string_view problem);
+
 class FieldReader {
  public:
   explicit FieldReader(const boost::json::object& object, std::string path = {})
@@ -43,7 +46,7 @@ class FieldReader {
   bool has(std::string_view name) const { return find(name) != nullptr; }  // any type
 
   // Refuses every value of these except null (and false, 0 items): unsupported features.
-  void not_built(std::string_view name, std::string_view why);
+  void not_built(std::string_view name, std::string_view why = "this server does not implement it");
 
   void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
   void fail(Status status);

@@ -4,7 +4,7 @@
 #include <boost/json.hpp>
 
 #include "api/call_arguments.h"
-#include "base/sentence.h"
+#include "api/field_reader.h"
 #include "base/strings.h"
 #include "constraint/grammar_text.h"
 #include "text/answer_formats.h"
@@ -16,10 +16,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
-
-Status bad_field(std::string_view param, std::string_view problem) {
-  return invalid_argument(with_full_stop(concat("'", param, "' ", problem))).with_param(std::string(param));
-}
 
 // `middle` of a shape, with the name where it stands again.
 std::string middle_of(const CallShape& shape, std::string_view name) {

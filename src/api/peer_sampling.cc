@@ -11,17 +11,16 @@
 namespace pagoda {
 namespace {
 
-constexpr std::string_view kNotBuilt = "this server does not implement it";
 constexpr std::size_t kMaxSamplers = 64;
 
 // Refuses samplers that are not built, unless their values switch them off.
 void refuse_samplers(FieldReader& fields) {
   constexpr double kAny = 1e9;
   const auto above = [&](std::string_view name, double off) {
-    if (fields.number(name, -kAny, kAny).value_or(off) > off) fields.not_built(name, kNotBuilt);
+    if (fields.number(name, -kAny, kAny).value_or(off) > off) fields.not_built(name);
   };
   const auto below = [&](std::string_view name, double off) {
-    if (fields.number(name, -kAny, kAny).value_or(off) < off) fields.not_built(name, kNotBuilt);
+    if (fields.number(name, -kAny, kAny).value_or(off) < off) fields.not_built(name);
   };
   for (const std::string_view name : {"mirostat", "dry_multiplier", "dynatemp_range"}) above(name, 0);
   for (const std::string_view name : {"typical_p", "typ_p", "tfs_z"}) below(name, 1);

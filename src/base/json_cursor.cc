@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 
 namespace pagoda {
 namespace {
 constexpr int kMaxDepth = 64;
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 }  // namespace
 
 Status JsonCursor::error(std::string_view what) const {
@@ -17,7 +17,7 @@ Status JsonCursor::error(std::string_view what) const {
 }
 
 char JsonCursor::peek() {
-  while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
   return at_ < text_.size() ? text_[at_] : '\0';
 }
 
@@ -168,7 +168,7 @@ Status JsonCursor::raw_value(std::string_view& out) {
       ++at_;
       continue;
     } else {
-      while (at_ < text_.size() && !is_space(text_[at_]) &&
+      while (at_ < text_.size() && !is_blank(text_[at_]) &&
              std::string_view(",:{}[]\"").find(text_[at_]) == std::string_view::npos)
         ++at_;
     }

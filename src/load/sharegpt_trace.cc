@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 
+#include "base/ascii.h"
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "load/trace_forms.h"
@@ -16,8 +17,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxTurns = 10'000;
-
-bool blank(int c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 bool from_user(std::string_view who) { return who == "human" || who == "user"; }
 
@@ -42,7 +41,7 @@ class ShareGptTrace final : public Workload {
  private:
   int next_not_blank() {
     int c = source_.get();
-    while (blank(c)) c = source_.get();
+    while (c >= 0 && is_blank(static_cast<char>(c))) c = source_.get();
     return c;
   }
 

@@ -18,7 +18,6 @@ namespace json = boost::json;
 
 constexpr std::int64_t kMaxBestOf = 128;
 constexpr std::int64_t kDefaultTokens = 1024;
-constexpr std::string_view kNotImplemented = "this server does not implement it";
 constexpr SamplingNames kTgiSampling = {
     .repetition_penalty = "repetition_penalty", .frequency_penalty = "frequency_penalty", .seed = "seed"};
 
@@ -92,7 +91,7 @@ Result<TgiCall> parse_tgi_call(std::string_view body, TgiRoute route, const ApiC
   call.form = read_response_format(parameters, "grammar");
   if (parameters.boolean("return_full_text").value_or(false)) out.inputs = inputs;
   const auto keep = parameters.integer("truncate", 1, context.max_model_len);
-  for (const std::string_view name : {"watermark", "adapter_id"}) parameters.not_built(name, kNotImplemented);
+  for (const std::string_view name : {"watermark", "adapter_id"}) parameters.not_built(name);
   if (!parameters.ok()) fields.fail(parameters.status());
   if (!fields.ok()) return fields.status();
   Result<std::vector<TokenId>> ids = text_prompt_tokens(

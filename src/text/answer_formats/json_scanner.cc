@@ -6,10 +6,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/ascii.h"
+
 namespace pagoda::answer {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_scalar(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' || c == '.' || c == 'E';
 }
@@ -17,8 +18,8 @@ bool is_scalar(char c) {
 }  // namespace
 
 std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
 }
 
@@ -79,7 +80,7 @@ bool JsonScanner::step(char c) {
     if (is_scalar(c)) return true;
     expect_ = Expect::comma_or_end;
   }
-  if (is_space(c)) return true;
+  if (is_blank(c)) return true;
   switch (expect_) {
     case Expect::value:
       return begin_value(c);

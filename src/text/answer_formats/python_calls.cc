@@ -2,6 +2,7 @@
 // stand there; else it is text.
 #include <optional>
 
+#include "base/ascii.h"
 #include "text/answer_formats/json_scanner.h"
 #include "text/answer_formats/python_literals.h"
 #include "text/answer_formats/tool_format.h"
@@ -36,8 +37,6 @@ const PythonFormat kPythonFormats[] = {
      .template_signs = {"<|python_start|>"}},
     {.name = "pythonic", .bare = true, .template_signs = {"[func_name1(params_name1=params_value1"}},
 };
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 // Whether bytes can still be a list of calls, "[" taken already, and when it is closed.
 class CallListScanner {

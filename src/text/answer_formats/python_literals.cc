@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "text/answer_formats/json_scanner.h"
 
@@ -24,9 +25,7 @@ class Reader {
   explicit Reader(std::string_view text) : text_(text) {}
 
   void skip_space() {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
-      ++at_;
+    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
   }
   bool at_end() const { return at_ == text_.size(); }
   bool take(char c) {
