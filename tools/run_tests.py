@@ -132,7 +132,8 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
 def build(directory, targets, *options, how=()):
     ninja, packages = directory / "build.ninja", pathlib.Path(os.environ.get("PAGODA_CACHE", "")) / "setup-test.stamp"
     # Also where packages came since: what was not found then may be there now (MPI comes with the tests').
-    if not ninja.exists() or (packages.exists() and packages.stat().st_mtime > ninja.stat().st_mtime):
+    newer = packages.exists() and ninja.exists() and packages.stat().st_mtime > ninja.stat().st_mtime
+    if not ninja.exists() or newer or "PAGODA_NATIVE:BOOL=ON" in (directory / "CMakeCache.txt").read_text():
         say(f"configuring {directory.name}")
         done = subprocess.run(
             [
@@ -147,6 +148,7 @@ def build(directory, targets, *options, how=()):
                 "-DCMAKE_CXX_COMPILER=clang++-19",
                 "-DPAGODA_PRECOMPILE=ON",
                 "-DPAGODA_UNITY=ON",
+                "-DPAGODA_NATIVE=OFF",
                 *options,
             ],
             stdout=subprocess.DEVNULL,

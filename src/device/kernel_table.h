@@ -19,7 +19,7 @@ inline const Kernel& kernel(const Device& device, KernelId id) {
   return device.kernels()[static_cast<std::size_t>(id)];
 }
 
-// As Device::kernels() gives them: of the emulated device.
+// As Device::kernels() gives them: of the emulated device. Empty in a build without them (PAGODA_NATIVE).
 std::span<const Kernel> emulated_kernels();
 
 }  // namespace pagoda::device

@@ -1,5 +1,7 @@
 #include "kernels/amx.h"
 
+#include "kernels/cpu/level.h"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -14,6 +16,7 @@ namespace pagoda {
 bool amx_allowed() {
 #if defined(__x86_64__) && defined(__linux__)
   static const bool allowed = [] {
+    if (!cpu::kHasAmx) return false;
     const char* const wanted = std::getenv("PAGODA_AMX");
     if (wanted != nullptr && std::string_view(wanted) == "0") return false;
     constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24, kInt8 = 1u << 25, kAll = kBf16 | kTiles | kInt8;

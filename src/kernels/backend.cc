@@ -1,5 +1,7 @@
 #include "kernels/backend.h"
 
+#include "kernels/cpu/level.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 
@@ -8,22 +10,51 @@
 
 namespace pagoda {
 
-CpuLevel detected_cpu_level() {
+namespace {
+
+// Those of the processor, whether or not this build has kernels of them.
+bool runs_avx2() {
 #if defined(__x86_64__)
-  static const CpuLevel level = [] {
-    const bool avx2 =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") &&
-                        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
-    if (avx2 && avx512) return CpuLevel::avx512;
-    return avx2 ? CpuLevel::avx2 : CpuLevel::portable;
-  }();
-  return level;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 #else
-  return CpuLevel::portable;
+  return false;
 #endif
+}
+bool runs_avx512() {
+#if defined(__x86_64__)
+  return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+bool cpu_level_usable(CpuLevel level) {
+  static const bool avx2 = cpu::kHasAvx2 && runs_avx2(), avx512 = cpu::kHasAvx512 && runs_avx512();
+  switch (level) {
+    case CpuLevel::avx512:
+      return avx512;
+    case CpuLevel::avx2:
+      return avx2;
+    case CpuLevel::portable:
+      break;
+  }
+  return true;
+}
+
+CpuLevel detected_cpu_level() {
+  for (const CpuLevel level : {CpuLevel::avx512, CpuLevel::avx2})
+    if (cpu_level_usable(level)) return level;
+  return CpuLevel::portable;
+}
+
+std::optional<CpuLevel> missing_cpu_level() {
+  const CpuLevel runs = runs_avx512() ? CpuLevel::avx512 : runs_avx2() ? CpuLevel::avx2 : CpuLevel::portable;
+  return runs > detected_cpu_level() ? std::optional(runs) : std::nullopt;
 }
 
 CpuTuning detected_cpu_tuning() {
@@ -37,7 +68,7 @@ CpuTuning detected_cpu_tuning() {
       return CpuTuning::common;
     const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
     if (family >= 0x1a) return CpuTuning::zen5;
-    return family >= 0x17 && detected_cpu_level() == CpuLevel::avx2 ? CpuTuning::zen3 : CpuTuning::common;
+    return family >= 0x17 && runs_avx2() && !runs_avx512() ? CpuTuning::zen3 : CpuTuning::common;
   }();
   return tuning;
 #else

@@ -21,7 +21,10 @@ enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI,
 // not.
 enum class CpuTuning { common, zen3, zen5, intel };
 
-CpuLevel detected_cpu_level();
+bool cpu_level_usable(CpuLevel level);  // the processor runs it, and this build has its kernels
+CpuLevel detected_cpu_level();          // the highest usable one
+// The level that the processor would run beyond that, of which this build has no kernels.
+std::optional<CpuLevel> missing_cpu_level();
 CpuTuning detected_cpu_tuning();
 std::string_view cpu_level_name(CpuLevel level);
 std::optional<CpuLevel> cpu_level_named(std::string_view name);

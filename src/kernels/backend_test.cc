@@ -12,5 +12,14 @@ TEST(CpuLevel, IsFoundByItsName) {
     EXPECT_EQ(cpu_level_named(name), std::nullopt) << name;
 }
 
+TEST(CpuLevel, TheDetectedOneIsTheHighestUsable) {
+  EXPECT_TRUE(cpu_level_usable(CpuLevel::portable));
+  EXPECT_TRUE(cpu_level_usable(detected_cpu_level()));
+  for (const CpuLevel level : {CpuLevel::avx2, CpuLevel::avx512}) {
+    if (level > detected_cpu_level()) EXPECT_FALSE(cpu_level_usable(level)) << cpu_level_name(level);
+  }
+  if (missing_cpu_level()) EXPECT_FALSE(cpu_level_usable(*missing_cpu_level()));
+}
+
 }  // namespace
 }  // namespace pagoda

@@ -15,9 +15,8 @@
 namespace pagoda {
 
 inline std::vector<CpuLevel> levels_here() {
-  std::vector<CpuLevel> levels = {CpuLevel::portable};
-  if (detected_cpu_level() >= CpuLevel::avx2) levels.push_back(CpuLevel::avx2);
-  if (detected_cpu_level() >= CpuLevel::avx512) levels.push_back(CpuLevel::avx512);
+  std::vector<CpuLevel> levels = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512};
+  std::erase_if(levels, [](CpuLevel level) { return !cpu_level_usable(level); });
   return levels;
 }
 

@@ -15,10 +15,14 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
   options.parallel = parallel_context(flags, communicator);
   LoadedRunner loaded;
   loaded.on_devices_ = uses_device(flags);
-  if (!loaded.on_devices_)
+  if (!loaded.on_devices_) {
     loaded.computes_on_ =
         concat(options.threads, " threads, ",
                cpu_kernels_name(options.cpu_level.value_or(detected_cpu_level())), " kernels");
+    if (const auto missing = missing_cpu_level())
+      loaded.computes_on_ +=
+          concat(" (this build lacks ", cpu_level_name(*missing), "; `script/build pagoda` builds for all)");
+  }
   if (communicator != nullptr) {
     auto group =
         DistributedModelRunner::create(std::move(source), options, rank_loader(flags, &loaded.computes_on_));

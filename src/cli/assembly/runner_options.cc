@@ -25,9 +25,9 @@ Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
   const std::optional<CpuLevel> level = cpu_level_named(name);
   if (!level)
     return invalid_argument(concat("--cpu-level ", name, ": expected auto, portable, avx2 or avx512"));
-  if (*level > detected_cpu_level()) {
-    return invalid_argument(
-        concat("--cpu-level ", name, ": this CPU only has ", cpu_level_name(detected_cpu_level())));
+  if (!cpu_level_usable(*level)) {
+    return invalid_argument(concat("--cpu-level ", name, ": this CPU, or this build, only has ",
+                                   cpu_level_name(detected_cpu_level())));
   }
   return level;
 }

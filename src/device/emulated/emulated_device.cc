@@ -15,6 +15,8 @@
 namespace pagoda::device::emulated {
 
 Result<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const EmulatedOptions& options) {
+  if (emulated_kernels().empty())
+    return unimplemented("this build is without it (PAGODA_NATIVE); `script/build pagoda` makes one with it");
   auto memory = DeviceMemory::create(options.memory_bytes, options.granule);
   if (!memory) return memory.error();
   return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(options, *std::move(memory)));

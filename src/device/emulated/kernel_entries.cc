@@ -2,6 +2,10 @@
 #include <array>
 
 #include "device/kernel_table.h"
+
+#if defined(PAGODA_NO_EMULATED_KERNELS)
+std::span<const pagoda::device::Kernel> pagoda::device::emulated_kernels() { return {}; }
+#else
 #include "device/kernels/all_kernels.cuh"
 
 namespace pagoda::device {
@@ -25,3 +29,4 @@ const std::array table = {
 std::span<const Kernel> emulated_kernels() { return table; }
 
 }  // namespace pagoda::device
+#endif

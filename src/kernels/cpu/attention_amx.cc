@@ -5,7 +5,6 @@
 // A score is added 32 dimensions at a time, a value 16 tokens at a time: of these, even and odd ones in two
 // chains, whose sum is added. What a row-head does not attend to has weight 0 and adds 0, so neither the
 // tiles nor the row-heads beside it change a bit.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/amx_tiles.h"
@@ -251,4 +250,3 @@ const AttentionKernels& AttentionKernels::amx() {
 }
 
 }  // namespace pagoda::cpu
-#endif

@@ -1,5 +1,4 @@
 // attention for CpuLevel::avx2.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx2.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/attention_inl.h"
@@ -7,4 +6,3 @@
 namespace pagoda::cpu {
 const AttentionKernels AttentionKernels::avx2 = kAttentionKernels;
 }  // namespace pagoda::cpu
-#endif

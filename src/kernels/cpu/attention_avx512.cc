@@ -1,5 +1,4 @@
 // attention for CpuLevel::avx512.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/attention_inl.h"
@@ -7,4 +6,3 @@
 namespace pagoda::cpu {
 const AttentionKernels AttentionKernels::avx512 = kAttentionKernels;
 }  // namespace pagoda::cpu
-#endif

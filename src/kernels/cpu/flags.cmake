@@ -1,14 +1,37 @@
-# The files written for one instruction set, and only they, are compiled for it: what they define is
-# static, so no such instruction reaches code that runs elsewhere.
+# Levels of CPU kernels: for each the files written for it are compiled, and they only, for its instructions. What they
+# define is static, so no such instruction reaches code that runs elsewhere. PAGODA_NATIVE leaves out the levels that this
+# machine's processor would not choose.
+set(cpu_levels)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  file(GLOB avx512_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_avx512.cc)
-  file(GLOB avx2_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_avx2.cc)
-  file(GLOB amx_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_amx.cc)
-  set(avx512_options
-    "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mavx512bf16;-mavx512vbmi;-mgfni;-mavx2;-mfma;-mf16c;-mprfchw;-mprefer-vector-width=512")
-  set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS "${avx512_options}")
-  set_source_files_properties(${amx_sources} PROPERTIES COMPILE_OPTIONS "${avx512_options};-mamx-tile;-mamx-bf16;-mamx-int8")
-  set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mprfchw")
-  # The precompiled headers are for any processor.
-  set_source_files_properties(${avx512_sources} ${amx_sources} ${avx2_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set(cpu_levels avx2 avx512 amx)
 endif()
+if(PAGODA_NATIVE AND EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags" LIMIT_COUNT 1)
+  string(REGEX MATCHALL "[^ \t]+" cpu_flags "${cpu_flags}")
+  set(unused avx2)
+  # As kernels/backend.cc asks for them.
+  foreach(flag avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16 avx512vbmi gfni)
+    if(NOT flag IN_LIST cpu_flags)
+      set(unused avx512 amx)
+    endif()
+  endforeach()
+  if(NOT amx_tile IN_LIST cpu_flags)
+    list(APPEND unused amx)
+  endif()
+  list(REMOVE_ITEM cpu_levels ${unused})
+endif()
+set(avx2_options -mavx2 -mfma -mf16c -mprfchw)
+set(avx512_options -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512vbmi -mgfni ${avx2_options}
+    -mprefer-vector-width=512)
+set(amx_options ${avx512_options} -mamx-tile -mamx-bf16 -mamx-int8)
+foreach(level avx2 avx512 amx)
+  file(GLOB level_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_${level}.cc)
+  if(level IN_LIST cpu_levels)
+    # The precompiled headers are for any processor.
+    set_source_files_properties(${level_sources} PROPERTIES COMPILE_OPTIONS "${${level}_options}" SKIP_PRECOMPILE_HEADERS ON)
+    string(TOUPPER PAGODA_HAS_${level} has_level)
+    target_compile_definitions(pagoda_kernels PRIVATE ${has_level})
+  else()
+    set_source_files_properties(${level_sources} PROPERTIES HEADER_FILE_ONLY ON)
+  endif()
+endforeach()

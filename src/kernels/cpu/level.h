@@ -1,21 +1,37 @@
 #pragma once
 // The kernels of this processor: a struct of kernels has a constant for each instruction set that they are
-// compiled for (simd_*.h). Not for files compiled for one of them.
+// compiled for (simd_*.h), and flags.cmake says which they are: a build for one machine (PAGODA_NATIVE) has
+// the portable ones and those of its processor. Not for files compiled for one of them.
 #include "kernels/amx.h"
 #include "kernels/backend.h"
 
 namespace pagoda::cpu {
 
+#if defined(PAGODA_HAS_AVX2)
+inline constexpr bool kHasAvx2 = true;
+#else
+inline constexpr bool kHasAvx2 = false;
+#endif
+#if defined(PAGODA_HAS_AVX512)
+inline constexpr bool kHasAvx512 = true;
+#else
+inline constexpr bool kHasAvx512 = false;
+#endif
+#if defined(PAGODA_HAS_AMX)
+inline constexpr bool kHasAmx = true;
+#else
+inline constexpr bool kHasAmx = false;
+#endif
+
+// The kernels of a usable level (kernels/backend.h).
 template <class Kernels>
 const Kernels& kernels_of(CpuLevel level) {
-#if defined(__x86_64__)
-  if (level == CpuLevel::avx512) {
-    if constexpr (requires { Kernels::amx(); })
-      if (amx_allowed()) return Kernels::amx();
-    return Kernels::avx512;
-  }
-  if (level == CpuLevel::avx2) return Kernels::avx2;
-#endif
+  if constexpr (kHasAmx && requires { Kernels::amx(); })
+    if (level == CpuLevel::avx512 && amx_allowed()) return Kernels::amx();
+  if constexpr (kHasAvx512)
+    if (level == CpuLevel::avx512) return Kernels::avx512;
+  if constexpr (kHasAvx2)
+    if (level == CpuLevel::avx2) return Kernels::avx2;
   return Kernels::portable;
 }
 

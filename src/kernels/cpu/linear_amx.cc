@@ -4,7 +4,6 @@
 // in tiles over all inputs. In bfloat16 each 32 inputs of an output are added in two chains, those of even
 // and those of odd inputs, whose sum is added to the output's: the number of rows changes no bit. Integers
 // have AVX-512's bits.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/amx_tiles.h"
@@ -433,4 +432,3 @@ const LinearKernels& LinearKernels::amx() {
 }
 
 }  // namespace pagoda::cpu
-#endif

@@ -1,5 +1,4 @@
 // linear for CpuLevel::avx2.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx2.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/linear_inl.h"
@@ -7,4 +6,3 @@
 namespace pagoda::cpu {
 const LinearKernels LinearKernels::avx2 = kLinearKernels;
 }  // namespace pagoda::cpu
-#endif

@@ -1,5 +1,4 @@
 // Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::avx2.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx2.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/low_rank_inl.h"
@@ -11,4 +10,3 @@ const LowRankKernels LowRankKernels::avx2 = kLowRankKernels;
 const RowKernels RowKernels::avx2 = kRowKernels;
 const StateKernels StateKernels::avx2 = kStateKernels;
 }  // namespace pagoda::cpu
-#endif

@@ -1,5 +1,4 @@
 // Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::avx512.
-#if defined(__x86_64__)
 #include "kernels/cpu/simd_avx512.h"
 // The lanes come first: the loops are written in their terms.
 #include "kernels/cpu/low_rank_inl.h"
@@ -11,4 +10,3 @@ const LowRankKernels LowRankKernels::avx512 = kLowRankKernels;
 const RowKernels RowKernels::avx512 = kRowKernels;
 const StateKernels StateKernels::avx512 = kStateKernels;
 }  // namespace pagoda::cpu
-#endif
