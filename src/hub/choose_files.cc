@@ -6,6 +6,7 @@
 
 #include "base/ascii.h"
 #include "base/strings.h"
+#include "loader/mistral_folder.h"
 #include "loader/model_files.h"
 
 namespace pagoda {
@@ -144,8 +145,8 @@ std::string tag_of(std::string_view file) {
 }
 
 Result<std::vector<std::string>> choose_files(const std::vector<std::string>& all, std::string_view tag) {
-  std::vector<std::string> gguf, projectors, safetensors, companions, of_modules;
-  bool config = false, pickles = false;
+  std::vector<std::string> gguf, projectors, safetensors, mistral, companions, of_modules;
+  bool config = false, params = false, pickles = false;
   for (const std::string& file : all) {
     if (!safe_file_name(file))
       return invalid_argument("the hub names a file that would lie outside of its folder");
@@ -155,10 +156,14 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
       if (is_importance_matrix_name(name) && file != tag) continue;
       (is_projector_name(name) ? projectors : gguf).push_back(file);
     } else if (top && name.ends_with(".safetensors")) {
-      if (!name.starts_with("consolidated") && !name.starts_with("adapter")) safetensors.push_back(file);
+      if (name.starts_with("consolidated"))
+        mistral.push_back(file);
+      else if (!name.starts_with("adapter"))
+        safetensors.push_back(file);
     } else if ((top && is_companion(name)) || is_chat_template(file)) {
       companions.push_back(file);
       config = config || name == "config.json";
+      params = params || name == kMistralConfig;
     } else if (is_of_module(file)) {
       of_modules.push_back(file);
     }
@@ -174,6 +179,10 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
     if (std::ranges::find(companions, "modules.json") != companions.end())
       safetensors.insert(safetensors.end(), of_modules.begin(), of_modules.end());
     return safetensors;
+  }
+  if (tag.empty() && params && !mistral.empty()) {
+    mistral.insert(mistral.end(), companions.begin(), companions.end());
+    return mistral;
   }
   Models models = by_model(gguf);
   if (tag.empty() && models.size() == 1) return whole(models.begin()->second);

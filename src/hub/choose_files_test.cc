@@ -34,6 +34,16 @@ TEST(ChooseFiles, NoPicklesBesideSafetensors) {
             std::string::npos);
 }
 
+TEST(ChooseFiles, MistralsOwnFormWhereThereIsNoOther) {
+  const Names own = {"consolidated.safetensors", "params.json", "tekken.json"};
+  EXPECT_EQ(*choose_files(own, ""), own);
+  Names all = own;
+  all.insert(all.end(), {"config.json", "model.safetensors"});
+  EXPECT_EQ(*choose_files(all, ""),
+            (Names{"model.safetensors", "params.json", "tekken.json", "config.json"}));
+  EXPECT_FALSE(choose_files({"consolidated.safetensors", "tekken.json"}, ""));
+}
+
 TEST(ChooseFiles, WhatSeesIsLeftOutUnlessAskedFor) {
   const Names all = {"m-Q4_K_M.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf", "m-mmproj-BF16.gguf"};
   EXPECT_EQ(*choose_files(all, ""), (Names{"m-Q4_K_M.gguf"}));

@@ -12,6 +12,7 @@
 #include "loader/file_source.h"
 #include "loader/json_object.h"
 #include "loader/json_overrides.h"
+#include "loader/mistral_folder.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
@@ -24,6 +25,7 @@ class HuggingFaceSource final : public FileSource {
  public:
   struct Parts {
     std::string path, name, overrides, config;
+    std::string_view config_file;
     std::string absent_file;
     std::vector<TensorFile> files;
     ReadableTensors readable;
@@ -47,8 +49,8 @@ class HuggingFaceSource final : public FileSource {
   }
   std::string identity() const override {
     // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
-    std::string text = concat("hugging_face config ", xxh64(side_file("config.json").value_or("")), " index ",
-                              xxh64(side_file("model.safetensors.index.json").value_or("")));
+    std::string text = concat("hugging_face config ", xxh64(side_file(parts_.config_file).value_or("")),
+                              " index ", xxh64(side_file("model.safetensors.index.json").value_or("")));
     for (const std::string_view each : kQuantizationFiles)
       if (const auto beside = side_file(each)) text += concat(" quantised ", xxh64(*beside));
     if (!parts_.quantize_activations) text += " activations as they are";
@@ -168,9 +170,11 @@ Result<std::map<std::string, std::string>> read_safetensors_index(const std::str
   return index;
 }
 
-Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored) {
+Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored,
+                                         const AlternatingRows& alternating) {
   PAGODA_ASSIGN_OR_RETURN(const Quantization how, quantization_by_tensors(said, stored));
-  PAGODA_ASSIGN_OR_RETURN(std::unique_ptr<QuantizedTensors> quantized, QuantizedTensors::find(how, stored));
+  PAGODA_ASSIGN_OR_RETURN(std::unique_ptr<QuantizedTensors> quantized,
+                          QuantizedTensors::find(how, stored, alternating));
   ReadableTensors out{.quantized = std::move(quantized), .tensors = {}, .kv_scales = {}, .bytes_by_type = {}};
   out.tensors = out.quantized->tensors();
   for (const auto& [name, tensor] : stored) {
@@ -194,10 +198,30 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
   return out;
 }
 
+Result<ReadableTensors> readable_tensors(const ModelFiles& files, std::string_view config,
+                                         const Quantization& said, const StoredTensors& stored) {
+  if (!files.mistral) return readable_tensors(said, stored);
+  PAGODA_ASSIGN_OR_RETURN(const StoredTensors renamed, with_hugging_face_names(stored));
+  return readable_tensors(said, renamed, alternating_rows(config, renamed));
+}
+
+Result<std::string> folder_config(const ModelFiles& files) {
+  if (!files.mistral) return read_text_file(in_folder(files.path, "config.json"), kMaxConfigBytes);
+  const std::string path = in_folder(files.path, kMistralConfig);
+  PAGODA_ASSIGN_OR_RETURN(const std::string params, read_text_file(path, kMaxConfigBytes));
+  Result<std::string> config = config_of_mistral_params(params);
+  if (!config) return config.error().annotate(printable(files.path));
+  return config;
+}
+
 Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, std::string_view overrides,
                                                        std::string_view rope, bool quantize_activations) {
-  const std::string config_path = in_folder(files.path, "config.json");
-  PAGODA_ASSIGN_OR_RETURN(const std::string config_text, read_text_file(config_path, kMaxConfigBytes));
+  if (files.mistral)
+    log_info("start", concat("the model is read in Mistral's own form (", kMistralConfig, ")"));
+  if (!files.left_out.empty())
+    log_info("start", concat("config.json and its weights are read; ", kMistralConfig, " and ",
+                             printable(files.left_out), " beside them are not"));
+  PAGODA_ASSIGN_OR_RETURN(const std::string config_text, folder_config(files));
   const Result<std::string> overridden = with_overrides(config_text, overrides);
   if (!overridden) return overridden.error().annotate("--hf-overrides");
   PAGODA_ASSIGN_OR_RETURN(const std::string turned, with_rope(*overridden, rope_theta_of(overrides)));
@@ -209,13 +233,14 @@ Result<std::unique_ptr<ModelSource>> open_hugging_face(const ModelFiles& files, 
   });
   if (!said) return said.error().annotate(printable(files.path));
   PAGODA_RETURN_IF_ERROR(files.index.empty() ? open_files(files, weights) : open_shards(files, weights));
-  Result<ReadableTensors> readable = readable_tensors(*said, weights.stored);
+  Result<ReadableTensors> readable = readable_tensors(files, config, *said, weights.stored);
   if (!readable) return readable.error().annotate(printable(files.path));
   return std::unique_ptr<ModelSource>(std::make_unique<HuggingFaceSource>(
       HuggingFaceSource::Parts{.path = files.path,
                                .name = files.name,
                                .overrides = concat(overrides, rope),
                                .config = std::move(config),
+                               .config_file = files.mistral ? kMistralConfig : "config.json",
                                .absent_file = std::move(weights.absent_file),
                                .files = std::move(weights.files),
                                .readable = *std::move(readable),

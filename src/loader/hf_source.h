@@ -1,5 +1,6 @@
 #pragma once
-// A Hugging Face folder as ModelSource: config.json, one .safetensors file or the shards of an index.
+// A Hugging Face folder as ModelSource: config.json, one .safetensors file or the shards of an index; or the
+// same in Mistral's own form (mistral_folder.h).
 #include <map>
 #include <memory>
 #include <string>
@@ -37,6 +38,13 @@ struct ReadableTensors {
 };
 
 // unimplemented: one of a type that is not supported; corrupt_data: a quantised one that is damaged.
-Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored);
+Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredTensors& stored,
+                                         const AlternatingRows& alternating = {});
+// The same of a folder of either form, whose config.json is `config`.
+Result<ReadableTensors> readable_tensors(const ModelFiles& files, std::string_view config,
+                                         const Quantization& said, const StoredTensors& stored);
+
+// The text of the folder's config.json, or what says the same in Mistral's own form.
+Result<std::string> folder_config(const ModelFiles& files);
 
 }  // namespace pagoda

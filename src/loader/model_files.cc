@@ -13,6 +13,7 @@
 #include "loader/hub_cache.h"
 #include "loader/json_object.h"
 #include "loader/mapped_file.h"
+#include "loader/mistral_folder.h"
 #include "loader/printable.h"
 #include "loader/quantization.h"
 
@@ -22,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kMistralWeights = "consolidated";
+constexpr const char* kMistralIndex = "consolidated.safetensors.index.json";
 constexpr std::size_t kMaxFolderEntries = 10'000;
 
 // `word` is lower case.
@@ -119,6 +122,35 @@ Status refuse_adapter(const std::string& config_path) {
                                  ", not a model: name its model, and the adapter with --lora"));
 }
 
+// Checks shards without an index, which are numbered: "model-00001-of-00002.safetensors".
+Status check_all_shards(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::size_t at = name.find("-of-");
+    std::int64_t count = 0;
+    if (at == name.npos) continue;
+    std::from_chars(name.data() + at + 4, name.data() + name.size(), count);
+    if (count != static_cast<std::int64_t>(names.size()))
+      return invalid_argument(concat("folder '", printable(folder), "' has no ", kIndexName, " and ",
+                                     names.size(), " .safetensors files of ", count, ": ", join(names)));
+  }
+  return ok_status();
+}
+
+// The weights beside a params.json, of which `names` are those that are whole.
+Result<ModelFiles> mistral_files_of(const std::string& folder, const std::vector<std::string>& names) {
+  ModelFiles files;
+  files.path = folder;
+  files.name = base_name(folder);
+  files.mistral = true;
+  if (std::string index = in_folder(folder, kMistralIndex); exists(index)) {
+    files.index = std::move(index);
+    return files;
+  }
+  PAGODA_RETURN_IF_ERROR(check_all_shards(folder, names));
+  for (const std::string& name : names) files.weights.push_back(in_folder(folder, name));
+  return files;
+}
+
 Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recursion): once, by the first part
   const std::string extension = fs::path(path).extension().string();
   ModelFiles files;
@@ -137,6 +169,9 @@ Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recur
     const auto beside = [&](const char* name) { return (fs::path(folder) / name).string(); };
     if (exists(beside("adapter_config.json")) && !exists(beside("config.json")))
       return refuse_adapter(beside("adapter_config.json"));
+    if (fs::path(path).filename().string().starts_with(kMistralWeights) &&
+        exists(beside(kMistralConfig.data())))
+      return mistral_files_of(folder, {fs::path(path).filename().string()});
     Result<ModelFiles> whole = model_files_in_folder(folder);
     // A shard stands for its folder; any other file is the weights, with the folder's config.json.
     if (whole && !whole->index.empty() &&
@@ -153,24 +188,11 @@ Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recur
       concat("'", printable(path), "' is not a model; expected a folder, a .gguf or a .safetensors file"));
 }
 
-// Checks shards without an index, which are numbered: "model-00001-of-00002.safetensors".
-Status check_all_shards(const std::string& folder, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const std::size_t at = name.find("-of-");
-    std::int64_t count = 0;
-    if (at == name.npos) continue;
-    std::from_chars(name.data() + at + 4, name.data() + name.size(), count);
-    if (count != static_cast<std::int64_t>(names.size()))
-      return invalid_argument(concat("folder '", printable(folder), "' has no ", kIndexName, " and ",
-                                     names.size(), " .safetensors files of ", count, ": ", join(names)));
-  }
-  return ok_status();
-}
-
 // The names in a folder that may be weights.
 struct FolderEntries {
   std::string shown;                           // for messages
   std::vector<std::string> gguf, safetensors;  // sorted
+  std::vector<std::string> mistral;            // likewise: weights of a params.json
   std::vector<std::string> projectors, foreign;
 };
 
@@ -193,6 +215,12 @@ Result<FolderEntries> list_folder(const std::string& folder) {
   if (error) return invalid_argument(concat("cannot read ", out.shown, ": ", error.message()));
   std::ranges::sort(out.gguf);
   std::ranges::sort(out.safetensors);
+  if (!exists(in_folder(folder, kMistralConfig))) return out;
+  std::erase_if(out.safetensors, [&](std::string& name) {
+    const bool own = name.starts_with(kMistralWeights);
+    if (own) out.mistral.push_back(std::move(name));
+    return own;
+  });
   return out;
 }
 
@@ -211,7 +239,7 @@ Result<ModelFiles> safetensors_of(const std::string& folder, std::vector<std::st
     // Mistral's own form and adapters are other things.
     if (names.size() > 1)
       std::erase_if(names, [](const std::string& name) {
-        return name.starts_with("consolidated") || name.starts_with("adapter");
+        return name.starts_with(kMistralWeights) || name.starts_with("adapter");
       });
     PAGODA_RETURN_IF_ERROR(check_all_shards(folder, names));
     for (const std::string& name : names) files.weights.push_back(full(name));
@@ -265,8 +293,12 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   const bool configured = exists(full("config.json"));
   if (configured) {
     PAGODA_ASSIGN_OR_RETURN(ModelFiles files, safetensors_of(folder, entries.safetensors));
-    if (!files.index.empty() || !files.weights.empty()) return files;
+    if (!files.index.empty() || !files.weights.empty()) {
+      if (!entries.mistral.empty()) files.left_out = entries.mistral.front();
+      return files;
+    }
   }
+  if (!entries.mistral.empty()) return mistral_files_of(folder, entries.mistral);
   std::vector<std::string>& gguf = entries.gguf;
   keep_first_parts(gguf);
   if (gguf.size() > 1)
@@ -277,10 +309,6 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   if (!entries.projectors.empty())
     return not_found(concat(shown, " holds only the vision part of a model: ", join(entries.projectors)));
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
-  if (!configured && exists(full("params.json")))
-    return unimplemented(concat(shown,
-                                " is in Mistral's own form (params.json): use a revision of the model with ",
-                                "config.json and model.safetensors, or a .gguf file"));
   if (!configured && !entries.safetensors.empty()) return not_found(concat(shown, " has no config.json"));
   if (!entries.foreign.empty()) {
     // A method that is not supported is not supported in other files either.

@@ -16,6 +16,8 @@ struct ModelFiles {
   std::string name;                  // for people: ORG/NAME, or the folder's or file's name
   std::vector<std::string> weights;  // Hugging Face: .safetensors files inside the folder, full paths
   std::string index;                 // model.safetensors.index.json, when the weights are sharded
+  bool mistral = false;              // the folder is read in Mistral's own form (mistral_folder.h)
+  std::string left_out = {};         // weights of that form beside those that are read; empty: none
 };
 
 // Resolution order: existing folder, existing file, hub cache. Errors as ModelSource::open.

@@ -217,9 +217,10 @@ TEST(ModelSource, OpensShardsWithoutAnIndex) {
 
 TEST(ModelSource, FormsThatAreNotReadAreNamed) {
   const ScratchFolder scratch;
-  for (const char* file : {"params.json", "tekken.json", "consolidated.safetensors"})
-    scratch.write(file, "{}");
-  expect_refused(scratch.path(), "is in Mistral's own form (params.json)");
+  for (const char* file : {"params.json", "consolidated.00.pth"}) scratch.write(file, "{}");
+  expect_refused(scratch.path(), "consolidated.00.pth' is not a supported weight format");
+  scratch.write("consolidated.safetensors", testing::safetensors("{}", ""));
+  expect_refused(scratch.path(), "params.json: 'dim' must be given");
   expect_refused("s3://bucket/model", "'s3://bucket/model' cannot be read: give a folder");
   expect_refused("~/model.gguf", "no shell has replaced the '~'");
 }

@@ -77,6 +77,36 @@ bool is_no_weight(std::string_view name) {
          std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
 }
 
+// A weight that is stored as it is, made by copying its rows.
+QuantizedWeight copied_weight(const FileTensor& tensor) {
+  QuantizedWeight out{.dtype = *tensor.dtype, .shape = tensor.shape, .parts = {tensor.name}};
+  const std::int64_t row_bytes = dtype_bytes(out.dtype, out.columns());
+  out.decode = [data = tensor.data, row_bytes](std::int64_t first, std::int64_t count, std::byte* to) {
+    std::copy_n(data + first * row_bytes, count * row_bytes, to);
+    return ok_status();
+  };
+  return out;
+}
+
+// The stored place of a row, of heads whose rows alternate between their halves.
+std::int64_t alternating_place(std::int64_t row, std::int64_t head_size) {
+  const std::int64_t half = head_size / 2, in_head = row % head_size;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+Status read_alternating(const std::string& name, std::int64_t head_size, QuantizedWeight& weight) {
+  if (head_size < 2 || head_size % 2 != 0 || weight.shape.size() != 2 || weight.rows() % head_size != 0)
+    return bad_tensor(name, "has no heads of ", head_size, " rows");
+  const std::int64_t row_bytes = dtype_bytes(weight.dtype, weight.columns());
+  weight.decode = [stored = std::move(weight.decode), head_size, row_bytes](
+                      std::int64_t first, std::int64_t count, std::byte* to) -> Status {
+    for (std::int64_t row = first; row < first + count; ++row, to += row_bytes)
+      PAGODA_RETURN_IF_ERROR(stored(alternating_place(row, head_size), 1, to));
+    return ok_status();
+  };
+  return ok_status();
+}
+
 // Factors of activations, which AWQ's searches leave where no matrix before takes them.
 bool scales_activations(std::string_view name) {
   return name.ends_with(".pre_quant_scale") || name.ends_with(".act.scales");
@@ -117,23 +147,34 @@ Result<Quantization> quantization_by_tensors(const Quantization& how, const Stor
 }
 
 Result<std::unique_ptr<QuantizedTensors>> QuantizedTensors::find(const Quantization& how,
-                                                                 const StoredTensors& stored) {
+                                                                 const StoredTensors& stored,
+                                                                 const AlternatingRows& alternating) {
   std::unique_ptr<QuantizedTensors> out(new QuantizedTensors);
-  if (how.method == QuantizationMethod::none) return out;
+  const bool quantised = how.method != QuantizationMethod::none;
+  if (!quantised && alternating.empty()) return out;
   std::vector<std::string> names;
   for (const auto& [name, tensor] : stored) {
-    if (scales_activations(name))
+    if (quantised && scales_activations(name))
       return unsupported_quantization(
           concat(quantization_name(how.method), " with factors of activations ('", printable(name), "')"));
-    if (is_no_weight(name) || is_no_zero_point(tensor)) out->parts_.insert(name);
-    const Found found = found_in(how, stored, tensor);
-    if (found.make == nullptr) continue;
-    PAGODA_ASSIGN_OR_RETURN(QuantizedWeight weight, found.make(how, stored, tensor));
-    if (!how.says(weight.number))
-      return bad_tensor(name, "is not stored as quantization_config says: ", how.text());
-    PAGODA_ASSIGN_OR_RETURN(weight.inputs, pagoda::inputs_of(how, stored, weight, found.name));
-    if (stored.contains(found.name) && found.name != name)
-      return bad_tensor(found.name, "is there twice, quantised and not");
+    if (quantised && (is_no_weight(name) || is_no_zero_point(tensor))) out->parts_.insert(name);
+    Found found = quantised ? found_in(how, stored, tensor) : Found{};
+    const bool copied = found.make == nullptr && tensor.dtype && alternating.contains(name);
+    if (found.make == nullptr && !copied) continue;
+    QuantizedWeight weight;
+    if (copied) {
+      found.name = name;
+      weight = copied_weight(tensor);
+    } else {
+      PAGODA_ASSIGN_OR_RETURN(weight, found.make(how, stored, tensor));
+      if (!how.says(weight.number))
+        return bad_tensor(name, "is not stored as quantization_config says: ", how.text());
+      PAGODA_ASSIGN_OR_RETURN(weight.inputs, pagoda::inputs_of(how, stored, weight, found.name));
+      if (stored.contains(found.name) && found.name != name)
+        return bad_tensor(found.name, "is there twice, quantised and not");
+    }
+    if (const auto heads = alternating.find(found.name); heads != alternating.end())
+      PAGODA_RETURN_IF_ERROR(read_alternating(found.name, heads->second, weight));
     out->parts_.insert(weight.parts.begin(), weight.parts.end());
     out->size_ +=
         round_up(static_cast<std::size_t>(weight.rows() * dtype_bytes(weight.dtype, weight.columns())));

@@ -2,7 +2,8 @@
 // QuantizedTensors: the quantised weights of a folder under the names and in the shapes that an unquantised
 // one has, so that families, loaders and devices need to know of no method. Their bytes are in memory that is
 // only reserved: bring_in() makes rows of a weight out of what is stored, give_back() takes their memory away
-// again. Reading what was not brought in ends the program.
+// again. Reading what was not brought in ends the program. So are weights whose rows are stored in another
+// order than the model's.
 // Threads: any may call; a weight's memory stays until each that brought rows of it in has given them back.
 #include <cstddef>
 #include <map>
@@ -27,11 +28,15 @@ Result<Quantization> quantization_by_tensors(const Quantization& how, const Stor
 // Scales of keys and values in 8 bits, by their names: a folder's of any kind of weights.
 bool is_kv_scale(std::string_view name);
 
+// Weights by name whose heads, of so many rows, have rows that alternate between the head's halves.
+using AlternatingRows = std::map<std::string, std::int64_t, std::less<>>;
+
 class QuantizedTensors {
  public:
-  // All quantised weights among `stored`, which must stay where it points to. corrupt_data: their parts do
-  // not fit together; resource_exhausted: no room for their addresses.
-  static Result<std::unique_ptr<QuantizedTensors>> find(const Quantization& how, const StoredTensors& stored);
+  // All quantised weights among `stored`, which must stay where it points to, and those of `alternating`.
+  // corrupt_data: their parts do not fit together; resource_exhausted: no room for their addresses.
+  static Result<std::unique_ptr<QuantizedTensors>> find(const Quantization& how, const StoredTensors& stored,
+                                                        const AlternatingRows& alternating = {});
   ~QuantizedTensors();
   QuantizedTensors(const QuantizedTensors&) = delete;
   QuantizedTensors& operator=(const QuantizedTensors&) = delete;

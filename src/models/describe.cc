@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "kernels/linear.h"
 #include "loader/hf_source.h"
+#include "loader/mistral_folder.h"
 #include "loader/model_files.h"
 #include "loader/printable.h"
 #include "loader/safetensors.h"
@@ -80,8 +81,8 @@ Status add_safetensors(const std::string& path, Description& out, StoredTensors&
   return ok_status();
 }
 
-Status add_config(const std::string& path, Description& out) {
-  PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxConfigBytes));
+// `text`: config.json's, of the file at `path`.
+Status add_config(std::string_view text, const std::string& path, Description& out) {
   Result<std::string> architecture = architecture_of_config_json(text);
   if (!architecture) return architecture.error().annotate(printable(path));
   out.architecture = std::move(*architecture);
@@ -90,8 +91,7 @@ Status add_config(const std::string& path, Description& out) {
   return add_model(read_config_json(text, generation), path, false, out);
 }
 
-void add_weights(const Quantization& how, const StoredTensors& stored, Description& out) {
-  const auto readable = readable_tensors(how, stored);
+void add_weights(const Result<ReadableTensors>& readable, Description& out) {
   if (!readable) return unsupported(out, readable.error());
   const auto& quantised_tensors = readable->quantized->tensors();
   if (!quantised_tensors.empty()) out.quantised_types = describe_types(readable->bytes_by_type);
@@ -106,7 +106,8 @@ void add_weights(const Quantization& how, const StoredTensors& stored, Descripti
 Result<Description> describe_folder(const ModelFiles& files) {
   const auto inside = [&](std::string_view name) { return (fs::path(files.path) / name).string(); };
   Description out = description_of_model(files.path, "hugging_face");
-  PAGODA_RETURN_IF_ERROR(add_config(inside("config.json"), out));
+  PAGODA_ASSIGN_OR_RETURN(const std::string config, folder_config(files));
+  PAGODA_RETURN_IF_ERROR(add_config(config, inside(files.mistral ? kMistralConfig : "config.json"), out));
   std::set<std::string> shards(files.weights.begin(), files.weights.end());
   if (!files.index.empty()) {
     PAGODA_ASSIGN_OR_RETURN(const auto index, read_safetensors_index(files.index));
@@ -115,10 +116,9 @@ Result<Description> describe_folder(const ModelFiles& files) {
   StoredTensors stored;
   for (const std::string& path : shards) PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
   const auto said = read_quantization_files(
-      optional_text_file(inside("config.json"), kMaxConfigBytes).value_or("{}"),
-      [&](std::string_view name) { return optional_text_file(inside(name), kMaxConfigBytes); });
+      config, [&](std::string_view name) { return optional_text_file(inside(name), kMaxConfigBytes); });
   if (said)
-    add_weights(*said, stored, out);
+    add_weights(readable_tensors(files, config, *said, stored), out);
   else
     unsupported(out, said.error());
   if (shards.empty()) unsupported(out, not_found("the folder holds no weights"));
@@ -192,7 +192,7 @@ Result<Description> describe_json_file(const std::string& path) {
   } else if (object->contains("architectures") || object->contains("model_type")) {
     out.format = "config.json";
     out.is_model = out.supported = true;
-    PAGODA_RETURN_IF_ERROR(add_config(path, out));
+    PAGODA_RETURN_IF_ERROR(add_config(text, path, out));
   } else {
     out.metadata.emplace_back("entries", static_cast<std::int64_t>(object->size()));
   }
@@ -208,7 +208,7 @@ Result<Description> describe_safetensors_file(const std::string& path) {
   Description out{.path = path, .format = "safetensors"};
   StoredTensors stored;
   PAGODA_RETURN_IF_ERROR(add_safetensors(path, out, stored));
-  add_weights({}, stored, out);
+  add_weights(readable_tensors({}, stored), out);
   return out;
 }
 

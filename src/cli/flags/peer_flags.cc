@@ -93,7 +93,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "use-tqdm-on-load", Shape::on_off},
     {Peer::vllm, "load-format", Shape::one, Rule::only, "weights are read as stored",
      "auto safetensors gguf hf mistral fastsafetensors runai_streamer bitsandbytes"},
-    {Peer::vllm, "config-format", Shape::one, Rule::only, "config.json or GGUF metadata is read",
+    {Peer::vllm, "config-format", Shape::one, Rule::only, "config.json, params.json or GGUF metadata is read",
      "auto hf mistral"},
     {Peer::vllm, "tokenizer-mode", Shape::one, Rule::only, "the tokenizer comes from the model's files",
      "auto hf mistral slow"},
