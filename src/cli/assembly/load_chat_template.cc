@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/assembly/tekken_template.h"
 #include "loader/json_object.h"
 #include "loader/mapped_file.h"
 #include "loader/printable.h"
@@ -72,6 +73,9 @@ ChatTemplateTexts chat_template_texts(const ModelSource& source) {
   }
   if (auto file = source.side_file(concat("additional_chat_templates/", kToolUse, ".jinja")))
     out.tool_use = *file;
+  // Mistral's own programs need no template.
+  if (out.usual.empty() && out.others.empty() && !source.side_file("tokenizer.json"))
+    if (const auto tekken = source.side_file("tekken.json")) out.usual = template_of_tekken(*tekken);
   return out;
 }
 

@@ -5,8 +5,8 @@
 // GGUF: tokenizer.chat_template, and tokenizer.chat_template.tool_use for requests with tools. A folder, the
 // first place that has a default: chat_template.jinja, chat_template.json and processor_config.json
 // (processors of 2024 and later), tokenizer_config.json; further ones in
-// additional_chat_templates/NAME.jinja. Source: transformers and vLLM, which take `tool_use` where there are
-// tools.
+// additional_chat_templates/NAME.jinja; with tekken.json alone, that of tekken_template.h. Source:
+// transformers and vLLM, which take `tool_use` where there are tools.
 #include <boost/json/object.hpp>
 #include <map>
 #include <memory>

@@ -57,6 +57,10 @@ TEST(LoadChatTemplate, EveryPlaceOfAFolder) {
   EXPECT_EQ(
       found_in(Files{{"tokenizer_config.json", R"({"chat_template": {"default": "D", "tool_use": "T"}})"}}),
       Pair("D", "T"));
+  const char* const tekken = R"({"config": {"version": "v7"}})";
+  EXPECT_NE(found_in(Files{{"tekken.json", tekken}}).first.find("[SYSTEM_PROMPT]"), std::string::npos);
+  EXPECT_EQ(found_in(Files{{"tekken.json", tekken}, {"tokenizer.json", "{}"}}), Pair("", ""));
+  EXPECT_EQ(found_in(Files{{"tekken.json", tekken}, {"chat_template.jinja", "D"}}), Pair("D", ""));
   EXPECT_EQ(found_in(Files{{"chat_template.jinja", "D"}, {"additional_chat_templates/tool_use.jinja", "T"}}),
             Pair("D", "T"));
   // As editors and Python write files.
