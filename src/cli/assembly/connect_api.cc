@@ -11,9 +11,13 @@
 #include "base/xxh64.h"
 #include "cli/assembly/answer_format_names.h"
 #include "cli/assembly/default_model.h"
+#include "cli/assembly/kv_fingerprint.h"
 #include "cli/assembly/kv_peers.h"
+#include "cli/assembly/model_overrides.h"
 #include "cli/assembly/sampling_defaults.h"
 #include "cli/assembly/tokenizer_info.h"
+#include "cli/assembly/weights_digest.h"
+#include "kv_store/fingerprint.h"
 
 namespace pagoda {
 namespace {
@@ -35,12 +39,13 @@ void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& 
   if (flags.any_model_name) api.model_patterns.emplace_back("*");
 }
 
-// "fp_…", which some clients require: equal for equal programs and models.
-std::string fingerprint_of(const ApiContext& api) {
-  const ModelFacts& facts = api.facts;
-  const std::uint64_t hash =
-      xxh64(concat(api.version, " ", api.model_root, " ", facts.architecture, " ", facts.weight_type, " ",
-                   facts.hidden_size, " ", facts.num_layers, " ", api.vocab_size));
+// "fp_…", which some clients require: equal for equal programs and models, wherever their files lie.
+Result<std::string> fingerprint_of(const EngineFlags& flags, const ModelSource& source,
+                                   const ApiContext& api) {
+  PAGODA_ASSIGN_OR_RETURN(const auto overrides, model_overrides(flags));
+  PAGODA_ASSIGN_OR_RETURN(const auto weights, weights_sample(source));
+  const std::uint64_t hash = xxh64(
+      concat(api.version, " ", api.model_root, " ", hex(weights), " ", hex(model_digest(source, overrides))));
   char digits[16];
   const auto end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
   return concat("fp_", std::string_view(digits, end));
@@ -72,7 +77,7 @@ Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiPa
   api.facts.weight_type = model.weight_type;
   api.facts.hidden_size = model.decoder.hidden_size;
   api.facts.num_layers = model.decoder.num_layers();
-  api.system_fingerprint = fingerprint_of(api);
+  PAGODA_ASSIGN_OR_RETURN(api.system_fingerprint, fingerprint_of(flags, parts.source, api));
   api.model_created = static_cast<std::int64_t>(std::time(nullptr));
   if (parts.tokenizer == nullptr) return ok_status();
   api.make_ready();

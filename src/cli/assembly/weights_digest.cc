@@ -29,6 +29,12 @@ KvDigest digest_of_text(std::string_view text) {
   return digest_of("identity", std::as_bytes(std::span(text.data(), text.size())));
 }
 
+std::string description_of(std::string_view name, const TensorView& tensor) {
+  std::string described = concat(name, "\n", dtype_info(tensor.dtype).name);
+  for (const std::int64_t size : tensor.shape) described += concat(" ", size);
+  return described;
+}
+
 // Whole or not at all, for others who want the same.
 void keep(const std::string& path, const std::string& text) {
   const std::string part = concat(path, ".", ::getpid(), ".part");
@@ -55,11 +61,32 @@ Result<KvDigest> weights_digest(const ModelSource& source, ThreadPool& pool) {
           digest_of("chunk", bytes.subspan(at, std::min(kChunk, bytes.size() - at)));
     });
     source.give_back(tensor);
-    std::string described = concat(name, "\n", dtype_info(tensor.dtype).name);
-    for (const std::int64_t size : tensor.shape) described += concat(" ", size);
-    all.add(described, std::as_bytes(std::span(chunks)));
+    all.add(description_of(name, tensor), std::as_bytes(std::span(chunks)));
   }
   if (!source.unchanged()) return corrupt_data("the model's files were changed while they were read");
+  return all.finish();
+}
+
+Result<KvDigest> weights_sample(const ModelSource& source) {
+  constexpr std::size_t kMaxSampled = 256;
+  const std::vector<std::string> names = source.tensor_names();
+  const std::size_t stride = names.size() / kMaxSampled + 1;
+  Fingerprint all;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const TensorView& tensor = *source.find(names[i]);
+    const std::string described = description_of(names[i], tensor);
+    if (i % stride != 0 || tensor.bytes() == 0) {
+      all.add(described, "");
+      continue;
+    }
+    const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
+    const std::int64_t middle = tensor.elements() / columns / 2;  // a vector is one row
+    const TensorView row = {
+        tensor.dtype, {1, columns}, tensor.data + middle * dtype_bytes(tensor.dtype, columns)};
+    PAGODA_RETURN_IF_ERROR(source.bring_in(row));
+    all.add(described, stored_bytes(row));
+    source.give_back(row);
+  }
   return all.finish();
 }
 

@@ -18,4 +18,9 @@ Result<KvDigest> weights_digest(const ModelSource& source, ThreadPool& pool);
 Result<KvDigest> cached_weights_digest(const ModelSource& source, const std::string& folder,
                                        ThreadPool& pool);
 
+// The hash of a part of the same, which takes milliseconds: names, types and shapes of all tensors, and a row
+// of each of 256 at most. It tells one model's weights from another's, but not from those with some rows
+// changed.
+Result<KvDigest> weights_sample(const ModelSource& source);
+
 }  // namespace pagoda

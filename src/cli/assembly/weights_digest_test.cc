@@ -73,5 +73,14 @@ TEST_F(WeightsDigest, NeedsNoFolder) {
   EXPECT_EQ(digest(model()), right);
 }
 
+TEST_F(WeightsDigest, ASampleTellsModelsApartWhereverTheyLie) {
+  const auto sample = [&](const fs::path& path) { return hex(*weights_sample(*open(path))); };
+  const std::string here = sample(kDigestModel);
+  EXPECT_EQ(sample(model()), here) << "a copy";
+  change_a_byte();  // The vector is sampled whole.
+  EXPECT_NE(sample(model()), here);
+  EXPECT_NE(sample(kDigestModel.parent_path() / "qwen2"), here);
+}
+
 }  // namespace
 }  // namespace pagoda
