@@ -139,7 +139,6 @@ class DeviceModelRunner final : public RankRunner {
   Status fill_in_tokens(const std::int32_t* image, std::size_t slot);
   Status forward();
   Status logits(std::int64_t first, std::int64_t count);
-  DecoderBatch decoder_batch() const;
   WrittenMemory written() const;
   std::int32_t max_context() const;
   Status make_step_layout();

@@ -202,31 +202,19 @@ Status DeviceModelRunner::fill_in_tokens(const std::int32_t* image, std::size_t 
   return device::KernelLaunches(*device_, stream_).fill_in_tokens(args);
 }
 
-DecoderBatch DeviceModelRunner::decoder_batch() const {
-  return {.token_ids = step_.token_ids(),
-          .positions = step_.positions(),
-          .sequences = views_.sequences(),
-          .output_rows = step_.output_row_ids(),
-          .layout = layout_,
-          .cache = blocks_of_tables_,
-          .layers = views_.layers(),
-          .rotations = step_.rotations(),
-          .states = views_.states(),
-          .token_types = step_.token_types()};
-}
-
 // A bucket's step gives its logits, too.
 Status DeviceModelRunner::forward() {
+  const DecoderBatch batch = views_.batch(step_, layout_, blocks_of_tables_);
   if (!bucket_) {
     if (clock_) PAGODA_RETURN_IF_ERROR(clock_->note_begin());
-    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    PAGODA_RETURN_IF_ERROR(model_->forward(batch));
     return ops_->take_status();
   }
-  model_->prepare(decoder_batch());
+  model_->prepare(batch);
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
   const auto launch = [&]() -> Status {
     if (clock_) PAGODA_RETURN_IF_ERROR(clock_->note_begin());
-    PAGODA_RETURN_IF_ERROR(model_->forward(decoder_batch()));
+    PAGODA_RETURN_IF_ERROR(model_->forward(batch));
     return logits(0, bucket_->rows);
   };
   // Comparing writes the whole cache.

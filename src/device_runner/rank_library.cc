@@ -8,8 +8,6 @@
 namespace pagoda::device_runner {
 namespace {
 
-constexpr std::int64_t kLeastPart = std::int64_t{256} << 10;  // floats that are gathered at once
-constexpr RankTimeout kJoinTimeout{60'000};                   // ranks come here from loading
 // From one look at a step that runs to the next. Each counts as so much time, however long it was, so that a
 // machine that was suspended does not look like a rank that hangs.
 constexpr RankTimeout kLook{50};
@@ -19,26 +17,14 @@ constexpr RankTimeout kLook{50};
 Result<std::unique_ptr<RankLibrary>> RankLibrary::create(device::Device& device, device::StreamId stream,
                                                          const ParallelContext& parallel,
                                                          std::int64_t widest) {
-  if (parallel.size() > device::kMostRanks)
-    return unimplemented(concat("devices: at most ", device::kMostRanks, " ranks, not ", parallel.size()));
   std::unique_ptr<RankLibrary> library(new RankLibrary(device, stream, parallel));
-  const std::int64_t half = std::max(kLeastPart, widest);
+  const std::int64_t half = half_for(widest);
   auto room = device::DeviceArray<float>::create(
       device, device::kWordsOfWindow + (1 + parallel.size()) * half, "parts of ranks");
   if (!room) return room.error();
   library->room_ = *std::move(room);
-  auto words = device::PinnedArray<std::uint32_t>::create(device, device::kWordsOfWindow);
-  if (!words) return words.error();
-  std::fill_n(words->data(), device::kWordsOfWindow, 0);
-  PAGODA_RETURN_IF_ERROR(device.copy_in(stream, library->room_.bytes(), words->bytes(),
-                                        device::kWordsOfWindow * sizeof(std::uint32_t)));
-  PAGODA_RETURN_IF_ERROR(device.synchronize(stream));
+  PAGODA_RETURN_IF_ERROR(library->begin_group(library->room_.bytes(), half));
   library->ranks_.library = true;
-  device::RankGroup& group = library->ranks_.group;
-  group.rank = parallel.rank();
-  group.size = parallel.size();
-  group.half = half;
-  group.own = reinterpret_cast<device::WindowWords*>(library->room_.data());
   return library;
 }
 
@@ -62,10 +48,10 @@ Status RankLibrary::connect() {
     if (!named) return named.error();
     bytes.assign(named->bytes.begin(), named->bytes.end());
   }
-  PAGODA_RETURN_IF_ERROR(ranks.broadcast(bytes, name.bytes.size(), kJoinTimeout));
+  PAGODA_RETURN_IF_ERROR(ranks.broadcast(bytes, name.bytes.size(), kConnectTimeout));
   if (bytes.size() != name.bytes.size()) return corrupt_data("rank 0 runs another version of this program");
   std::ranges::copy(bytes, name.bytes.begin());
-  PAGODA_RETURN_IF_ERROR(device_.join_group(name, parallel_.rank(), parallel_.size(), kJoinTimeout));
+  PAGODA_RETURN_IF_ERROR(device_.join_group(name, parallel_.rank(), parallel_.size(), kConnectTimeout));
   thread_ = std::thread([this] { watch(); });
   begin();
   float* const own = room_.data() + device::kWordsOfWindow;

@@ -9,9 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "device/device_array.h"
 #include "device_runner/rank_carrier.h"
-#include "distributed/parallel_context.h"
 
 namespace pagoda::device_runner {
 
@@ -23,23 +21,17 @@ class RankLibrary final : public RankCarrier {
   ~RankLibrary() override;
 
   Status connect() override;
-  const DeviceOps::Ranks& ranks() const override { return ranks_; }
   void begin() override;
   Status check() override;
   std::int64_t size_bytes() const override { return room_.size_bytes(); }
 
  private:
-  RankLibrary(device::Device& device, device::StreamId stream, const ParallelContext& parallel)
-      : device_(device), stream_(stream), parallel_(parallel) {}
+  using RankCarrier::RankCarrier;
   void watch();
   Status look();
 
-  device::Device& device_;
-  device::StreamId stream_;
-  ParallelContext parallel_;
   device::DeviceArray<float> room_;  // as DeviceOps::Ranks has it
-  DeviceOps::Ranks ranks_;
-  std::atomic<bool> runs_{false};  // a step does
+  std::atomic<bool> runs_{false};    // a step does
   std::atomic<std::uint32_t> steps_{0};
   struct Progress {
     std::uint32_t steps = 0, exchanges = 0;

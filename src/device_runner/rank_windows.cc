@@ -1,6 +1,5 @@
 #include "device_runner/rank_windows.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -8,36 +7,17 @@
 #include "base/strings.h"
 
 namespace pagoda::device_runner {
-namespace {
-
-constexpr std::int64_t kLeastFloats = std::int64_t{256} << 10;  // half a window has as many
-constexpr RankTimeout kConnectTimeout{60'000};                  // ranks come here from loading
-
-}  // namespace
 
 Result<std::unique_ptr<RankWindows>> RankWindows::create(device::Device& device, device::StreamId stream,
                                                          const ParallelContext& parallel,
                                                          std::int64_t widest) {
-  if (parallel.size() > device::kMostRanks)
-    return unimplemented(concat("devices: at most ", device::kMostRanks, " ranks, not ", parallel.size()));
   std::unique_ptr<RankWindows> windows(new RankWindows(device, stream, parallel));
-  const std::int64_t half = std::max(kLeastFloats, widest);
+  const std::int64_t half = half_for(widest);
   windows->bytes_ = (device::kWordsOfWindow + 2 * half) * static_cast<std::int64_t>(sizeof(float));
   auto own = device.create_window(static_cast<std::size_t>(windows->bytes_));
   if (!own) return own.error();
   windows->own_ = *own;
-  auto words = device::PinnedArray<std::uint32_t>::create(device, device::kWordsOfWindow);
-  if (!words) return words.error();
-  windows->words_ = *std::move(words);
-  std::fill_n(windows->words_.data(), device::kWordsOfWindow, 0);
-  PAGODA_RETURN_IF_ERROR(device.copy_in(stream, own->memory, windows->words_.bytes(),
-                                        device::kWordsOfWindow * sizeof(std::uint32_t)));
-  PAGODA_RETURN_IF_ERROR(device.synchronize(stream));
-  device::RankGroup& group = windows->ranks_.group;
-  group.rank = parallel.rank();
-  group.size = parallel.size();
-  group.half = half;
-  group.own = reinterpret_cast<device::WindowWords*>(own->memory);
+  PAGODA_RETURN_IF_ERROR(windows->begin_group(own->memory, half));
   windows->ranks_.patience = static_cast<std::uint64_t>(std::chrono::nanoseconds(parallel.timeout).count());
   return windows;
 }

@@ -4,9 +4,7 @@
 // are processes of one machine, or threads. What a kernel waits for has a deadline there.
 #include <memory>
 
-#include "device/device_array.h"
 #include "device_runner/rank_carrier.h"
-#include "distributed/parallel_context.h"
 
 namespace pagoda::device_runner {
 
@@ -18,22 +16,15 @@ class RankWindows final : public RankCarrier {
 
   // Opens the others' windows.
   Status connect() override;
-  const DeviceOps::Ranks& ranks() const override { return ranks_; }
   void begin() override {}
   Status check() override;
   std::int64_t size_bytes() const override { return bytes_; }
 
  private:
-  RankWindows(device::Device& device, device::StreamId stream, const ParallelContext& parallel)
-      : device_(device), stream_(stream), parallel_(parallel) {}
+  using RankCarrier::RankCarrier;
 
-  device::Device& device_;
-  device::StreamId stream_;
-  ParallelContext parallel_;
   device::Window own_;
   std::int64_t bytes_ = 0;
-  device::PinnedArray<std::uint32_t> words_;
-  DeviceOps::Ranks ranks_;
 };
 
 }  // namespace pagoda::device_runner

@@ -217,17 +217,9 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
   step_.lay_out(batch, result);
   show_step();
   hold_adapters();
-  result.status = decoder_->forward({.token_ids = step_.token_ids(),
-                                     .positions = step_.positions(),
-                                     .sequences = views_.sequences(),
-                                     .output_rows = step_.output_row_ids(),
-                                     .layout = layout_,
-                                     .cache = kv_.data(),
-                                     .layers = views_.layers(),
-                                     .rotations = step_.rotations(),
-                                     .states = views_.states(),
-                                     .token_types = step_.token_types(),
-                                     .adapters = row_adapters_});
+  DecoderBatch rows = views_.batch(step_, layout_, kv_.data());
+  rows.adapters = row_adapters_;
+  result.status = decoder_->forward(rows);
   if (!result.status.ok()) return;
   if (pooler_)
     result.status = pooler_->run(

@@ -78,4 +78,17 @@ void StepViews::show_states(const StepLayout& step, const KvGroupPlan& plan,
         {.sequences = sequences_, .first_piece = first, .num_pieces = static_cast<std::int32_t>(num_pieces)});
 }
 
+DecoderBatch StepViews::batch(const StepLayout& step, const KvLayout& layout, std::byte* cache) const {
+  return {.token_ids = step.token_ids(),
+          .positions = step.positions(),
+          .sequences = lanes_.front(),
+          .output_rows = step.output_row_ids(),
+          .layout = layout,
+          .cache = cache,
+          .layers = layers_,
+          .rotations = step.rotations(),
+          .states = layer_states_,
+          .token_types = step.token_types()};
+}
+
 }  // namespace pagoda

@@ -21,16 +21,16 @@ class StepViews {
   void show_states(const StepLayout& step, const KvGroupPlan& plan,
                    const std::function<std::byte*(std::int32_t)>& page_of);
 
-  std::span<const AttentionSequence> sequences() const { return lanes_.front(); }
+  // Shows all of `step` to a decoder whose cache of `layout` is at `cache`.
+  DecoderBatch batch(const StepLayout& step, const KvLayout& layout, std::byte* cache) const;
   std::span<const std::vector<AttentionSequence>> lanes() const { return lanes_; }
-  std::span<const LayerKv> layers() const { return layers_; }  // empty: all are alike
   std::span<const LayerStates> states() const { return layer_states_; }
 
  private:
   void show_lanes(const StepLayout& step);
 
   std::vector<std::vector<AttentionSequence>> lanes_;
-  std::vector<LayerKv> layers_;
+  std::vector<LayerKv> layers_;  // empty: all are alike
   // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
   std::vector<float*> pieces_;
   std::vector<StateStore> stores_;
