@@ -8,29 +8,35 @@
 
 namespace pagoda::device {
 
-template <class T>
-class DeviceArray {
+enum class MemoryKind { own, pinned };  // the device's, or the host's, which it reaches
+
+template <class T, MemoryKind kKind>
+class OwnedArray {
  public:
-  DeviceArray() = default;
-  static Result<DeviceArray> create(Device& device, std::int64_t count, std::string_view name) {
-    DeviceArray array;
+  OwnedArray() = default;
+  // `name`: of the device's own, for who asks what it holds.
+  static Result<OwnedArray> create(Device& device, std::int64_t count, std::string_view name = {}) {
+    OwnedArray array;
     if (count == 0) return array;
-    auto memory = device.allocate(static_cast<std::size_t>(count) * sizeof(T), name);
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    auto memory = kKind == MemoryKind::pinned ? device.allocate_pinned(bytes) : device.allocate(bytes, name);
     if (!memory) return memory.error();
     array.device_ = &device;
     array.data_ = reinterpret_cast<T*>(*memory);
     array.count_ = count;
     return array;
   }
-  DeviceArray(DeviceArray&& other) noexcept { *this = std::move(other); }
-  DeviceArray& operator=(DeviceArray&& other) noexcept {
+  OwnedArray(OwnedArray&& other) noexcept { *this = std::move(other); }
+  OwnedArray& operator=(OwnedArray&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
     return *this;
   }
-  ~DeviceArray() {
-    if (data_ != nullptr) (void)device_->free(bytes()).ok();  // a lost device frees nothing
+  ~OwnedArray() {
+    if (data_ == nullptr) return;
+    // A lost device frees nothing.
+    (void)(kKind == MemoryKind::pinned ? device_->free_pinned(bytes()) : device_->free(bytes())).ok();
   }
 
   T* data() const { return data_; }  // null: empty
@@ -45,38 +51,8 @@ class DeviceArray {
 };
 
 template <class T>
-class PinnedArray {
- public:
-  PinnedArray() = default;
-  static Result<PinnedArray> create(Device& device, std::int64_t count) {
-    PinnedArray array;
-    if (count == 0) return array;
-    auto memory = device.allocate_pinned(static_cast<std::size_t>(count) * sizeof(T));
-    if (!memory) return memory.error();
-    array.device_ = &device;
-    array.data_ = reinterpret_cast<T*>(*memory);
-    array.count_ = count;
-    return array;
-  }
-  PinnedArray(PinnedArray&& other) noexcept { *this = std::move(other); }
-  PinnedArray& operator=(PinnedArray&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(count_, other.count_);
-    return *this;
-  }
-  ~PinnedArray() {
-    if (data_ != nullptr) (void)device_->free_pinned(bytes()).ok();
-  }
-
-  T* data() const { return data_; }
-  std::byte* bytes() const { return reinterpret_cast<std::byte*>(data_); }
-  std::int64_t count() const { return count_; }
-
- private:
-  Device* device_ = nullptr;
-  T* data_ = nullptr;
-  std::int64_t count_ = 0;
-};
+using DeviceArray = OwnedArray<T, MemoryKind::own>;
+template <class T>
+using PinnedArray = OwnedArray<T, MemoryKind::pinned>;
 
 }  // namespace pagoda::device
