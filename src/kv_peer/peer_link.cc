@@ -123,13 +123,12 @@ void PeerLink::interrupt() { (void)shutdown(fd_, SHUT_RDWR); }
 
 bool PeerLink::wait(short events, TimeNs deadline) {
   pollfd entry{.fd = fd_, .events = events, .revents = 0};
-  constexpr TimeNs kNsPerMs = 1'000'000;
   for (;;) {
     const TimeNs left = deadline - now();
     timed_out_ = left <= 0;
     if (timed_out_) return false;
     const int ready =
-        poll(&entry, 1, static_cast<int>(std::min<TimeNs>(left / kNsPerMs + 1, std::int32_t{60'000})));
+        poll(&entry, 1, static_cast<int>(std::min<TimeNs>(left / kMs + 1, std::int32_t{60'000})));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }

@@ -17,6 +17,8 @@
 
 namespace pagoda {
 
+constexpr TimeNs kMs = 1'000'000, kSecond = 1000 * kMs;
+
 // Whether it names this machine alone.
 bool is_loopback(const PeerAddress& address);
 std::string text_of(const PeerAddress& address);

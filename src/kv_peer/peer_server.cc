@@ -14,7 +14,6 @@
 namespace pagoda {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000, kMs = 1'000'000;
 constexpr TimeNs kGreeting = 5 * kSecond;   // until a connection is authenticated and has said who it is
 constexpr TimeNs kSilence = 600 * kSecond;  // between questions
 constexpr TimeNs kFrame = 10 * kSecond;     // from the first byte of a question to the last of the answer

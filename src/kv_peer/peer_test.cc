@@ -17,7 +17,6 @@
 namespace pagoda {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
 constexpr std::size_t kRowBytes = 300'000;
 constexpr KvDigest kFingerprint{1, 2, 3, 4};
 

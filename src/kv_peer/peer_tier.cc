@@ -11,11 +11,10 @@
 namespace pagoda {
 namespace {
 
-constexpr TimeNs kTierMs = 1'000'000, kTierSecond = 1'000'000'000;
-constexpr TimeNs kConnect = 2 * kTierSecond;
-constexpr TimeNs kFetch = 2 * kTierSecond;
-constexpr TimeNs kRemembered = 60 * kTierSecond;
-constexpr TimeNs kLeastBackoff = kTierSecond / 4, kMostBackoff = 30 * kTierSecond;
+constexpr TimeNs kConnect = 2 * kSecond;
+constexpr TimeNs kFetch = 2 * kSecond;
+constexpr TimeNs kRemembered = 60 * kSecond;
+constexpr TimeNs kLeastBackoff = kSecond / 4, kMostBackoff = 30 * kSecond;
 constexpr int kMaxLate = 3;  // answers, before a peer is left alone for a while
 
 }  // namespace
@@ -178,9 +177,8 @@ void PeerTier::ask(const TierAsk& ask, TimeNs deadline, std::vector<TierKey>& fo
   const std::uint32_t number = next_number();
   // They answer a little before it is too late.
   const std::vector<std::byte> question = encode_ask(
-      number,
-      {.patience_ms = static_cast<std::uint32_t>(std::min(left / 4 * 3 / kTierMs, 60'000 * TimeNs{1})),
-       .keys = ask.keys});
+      number, {.patience_ms = static_cast<std::uint32_t>(std::min(left / 4 * 3 / kMs, 60'000 * TimeNs{1})),
+               .keys = ask.keys});
   std::vector<std::unique_ptr<PeerLink>> links(peers_.size());
   for (std::size_t i = 0; i < links.size(); ++i) {
     links[i] = borrow(i);
