@@ -4,11 +4,11 @@
 // with an emulated device, whose library is device/cuda/fake_nccl.cpp.
 #include "device_runner/rank_library.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "device/cuda/fake_library.h"
 #include "device/emulated/emulated_device.h"
 #include "distributed/shared_memory.h"
 
@@ -87,15 +87,12 @@ TEST(RankLibrary, LearnsThatARankHasGivenUp) {
 }
 
 TEST(RankLibrary, TellsWhatTheLibraryReports) {
-  void* const opened = dlopen(PAGODA_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(opened, nullptr);
-  const auto reset = reinterpret_cast<void (*)(const char*, int)>(dlsym(opened, "fake_reset"));
+  device::FakeLibrary fake(PAGODA_FAKE_NCCL);
   const Status status = step_beside(RankTimeout(2'000), [&](LibraryRank& rank) {
-    reset("async", 2);
+    fake.reset("async", 2);
     EXPECT_FALSE(rank.step().ok());
   });
-  reset("", 0);
-  dlclose(opened);
+  fake.reset();
   EXPECT_NE(status.message().find("ncclCommGetAsyncError: unhandled system error (2)"), std::string::npos)
       << status.message();
 }

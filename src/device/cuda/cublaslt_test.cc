@@ -3,7 +3,6 @@
 // fails are an error that names it, and nothing is left undestroyed. The real library has never been called.
 #include "device/cuda/cublaslt.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,31 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/fake_library.h"
+
 namespace pagoda::device {
 namespace {
 
 const char* const kFake[] = {"libnone.so.13", PAGODA_FAKE_CUBLASLT};
-
-class Fake {
- public:
-  Fake() : opened_(dlopen(PAGODA_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL)) {
-    CHECK(opened_ != nullptr);
-    reset();
-  }
-  ~Fake() { dlclose(opened_); }
-  void reset(const char* fail = "", int status = 0) {
-    find<void(const char*, int)>("fake_reset")(fail, status);
-  }
-  std::string log() const { return find<const char*()>("fake_log")(); }
-  int alive() const { return find<int()>("fake_alive")(); }
-
- private:
-  template <class Function>
-  Function* find(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(opened_, name));
-  }
-  void* opened_;
-};
 
 struct Product {
   Product(std::int32_t rows, std::int32_t n, std::int32_t k, bool has_bias, bool accumulate)
@@ -83,7 +63,7 @@ std::byte workspace[128];
 void* const kStream = reinterpret_cast<void*>(std::uintptr_t{77});
 
 TEST(CublasLt, MultipliesAsTheCallsSay) {
-  Fake fake;
+  FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
   {
     auto library = CublasLt::open(kFake);
     ASSERT_TRUE(library) << library.error().message();
@@ -99,7 +79,7 @@ TEST(CublasLt, MultipliesAsTheCallsSay) {
 }
 
 TEST(CublasLt, CallsInTheirOrderAndKeepsWhatWasChosen) {
-  Fake fake;
+  FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
   auto library = CublasLt::open(kFake);
   ASSERT_TRUE(library);
   Product product(3, 5, 4, true, false);
@@ -115,7 +95,7 @@ TEST(CublasLt, CallsInTheirOrderAndKeepsWhatWasChosen) {
 }
 
 TEST(CublasLt, EveryCallThatFailsIsNamed) {
-  Fake fake;
+  FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
   for (const char* const name :
        {"MatmulDescCreate", "MatmulDescSetAttribute", "MatrixLayoutCreate", "MatmulPreferenceCreate",
         "MatmulPreferenceSetAttribute", "MatmulAlgoGetHeuristic", "Matmul"}) {
@@ -146,7 +126,7 @@ TEST(CublasLt, EveryCallThatFailsIsNamed) {
 }
 
 TEST(CublasLt, SaysWhatIsThere) {
-  Fake fake;
+  FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
   EXPECT_EQ(CublasLt::describe(kFake), PAGODA_FAKE_CUBLASLT ", version 130001");
   const char* const none[] = {"libnone.so.13"};
   EXPECT_EQ(CublasLt::describe(none), "there is no libnone.so.13 here");

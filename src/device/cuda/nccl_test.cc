@@ -4,7 +4,6 @@
 // when it is aborted, with the reason; nothing is left undestroyed. The real library has never been called.
 #include "device/cuda/nccl.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "device/cuda/fake_library.h"
+
 namespace pagoda::device {
 namespace {
 
@@ -21,27 +22,6 @@ using std::chrono::milliseconds;
 
 const char* const kFakeNccl[] = {"libnone.so.2", PAGODA_FAKE_NCCL};
 constexpr milliseconds kPatience{20'000};
-
-class FakeNccl {
- public:
-  FakeNccl() : opened_(dlopen(PAGODA_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL)) {
-    CHECK(opened_ != nullptr);
-    reset();
-  }
-  ~FakeNccl() { dlclose(opened_); }
-  void reset(const char* fail = "", int status = 0) {
-    find<void(const char*, int)>("fake_reset")(fail, status);
-  }
-  std::string log() const { return find<const char*()>("fake_log")(); }
-  int alive() const { return find<int()>("fake_alive")(); }
-
- private:
-  template <class Function>
-  Function* find(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(opened_, name));
-  }
-  void* opened_;
-};
 
 Status join(Nccl& nccl, const GroupName& name, std::int32_t rank, std::int32_t size,
             milliseconds timeout = kPatience) {
@@ -80,7 +60,7 @@ TEST(Nccl, ConnectsAGroupWhenItIsMade) {
 }
 
 TEST(Nccl, RanksGetTheSumAndAllParts) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   for (const std::int32_t size : {1, 2, 3, 8})
     in_group(size, [size](std::int32_t rank, Nccl& nccl) {
       for (const std::int64_t count : {1, 5, 9000}) {
@@ -102,7 +82,7 @@ TEST(Nccl, RanksGetTheSumAndAllParts) {
 }
 
 TEST(Nccl, CallsHaveTheDocumentedArguments) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   in_group(1, [](std::int32_t, Nccl& nccl) {
     float data[6] = {1, 2, 3, 4, 5, 6}, all[6] = {};
     ASSERT_TRUE(nccl.all_reduce(kStream, data, 6).ok());
@@ -114,7 +94,7 @@ TEST(Nccl, CallsHaveTheDocumentedArguments) {
 }
 
 TEST(Nccl, RanksMayBeProcesses) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   auto nccl = Nccl::open(kFakeNccl);
   ASSERT_TRUE(nccl);
   const auto name = (*nccl)->name_group();
@@ -133,7 +113,7 @@ TEST(Nccl, RanksMayBeProcesses) {
 }
 
 TEST(Nccl, AWaitForARankThatDoesNotComeEndsWhenItIsAborted) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   in_group(2, [](std::int32_t rank, Nccl& nccl) {
     if (rank == 1) return;  // joins, and brings nothing
     float data[1] = {1};
@@ -153,7 +133,7 @@ TEST(Nccl, AWaitForARankThatDoesNotComeEndsWhenItIsAborted) {
 }
 
 TEST(Nccl, AGroupThatIsNeverWholeIsNotWaitedForForever) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   auto first = Nccl::open(kFakeNccl), second = Nccl::open(kFakeNccl);
   ASSERT_TRUE(first && second);
   const auto name = (*first)->name_group();
@@ -168,7 +148,7 @@ TEST(Nccl, AGroupThatIsNeverWholeIsNotWaitedForForever) {
 }
 
 TEST(Nccl, EachCallThatFailsIsNamed) {
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   fake.reset("GetUniqueId", 2);
   auto alone = Nccl::open(kFakeNccl);
   ASSERT_TRUE(alone);
@@ -210,7 +190,7 @@ TEST(Nccl, AMissingLibraryIsNamed) {
       << Nccl::open(folder).error().message();
   const char* const other[] = {"libm.so.6"};
   EXPECT_EQ(Nccl::open(other).error().message(), "libm.so.6 has no ncclGetVersion");
-  FakeNccl fake;
+  FakeLibrary fake(PAGODA_FAKE_NCCL);
   EXPECT_TRUE(Nccl::describe(kFakeNccl).ends_with("fake_nccl.so, version 2.27.3"))
       << Nccl::describe(kFakeNccl);
   fake.reset("old", 0);

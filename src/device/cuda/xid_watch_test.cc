@@ -3,12 +3,11 @@
 // open. Against a fake library (fake_nvml.cpp): no GPU has been asked.
 #include "device/cuda/xid_watch.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <future>
 
-#include "base/check.h"
+#include "device/cuda/fake_library.h"
 
 namespace pagoda::device {
 namespace {
@@ -18,20 +17,13 @@ const char* const kGpu = "00000000:65:00.0";
 
 class XidWatchTest : public testing::Test {
  protected:
-  XidWatchTest() : opened_(dlopen(PAGODA_FAKE_NVML, RTLD_NOW | RTLD_LOCAL)) {
-    CHECK(opened_ != nullptr);
-    reset("", 0);
-  }
-  ~XidWatchTest() override {
-    EXPECT_EQ(find<int()>("fake_alive")(), 0);
-    dlclose(opened_);
-  }
-  void reset(const char* fail, int error) { find<void(const char*, int)>("fake_reset")(fail, error); }
+  ~XidWatchTest() override { EXPECT_EQ(fake_.alive(), 0); }
+  void reset(const char* fail, int error) { fake_.reset(fail, error); }
   void event(unsigned long long xid, unsigned long long type = 8) {
-    find<void(unsigned long long, unsigned long long)>("fake_event")(type, xid);
+    fake_.find<void(unsigned long long, unsigned long long)>("fake_event")(type, xid);
   }
-  bool taken() { return find<bool()>("fake_taken")(); }
-  void fail_wait(int error) { find<void(int)>("fake_fail_wait")(error); }
+  bool taken() { return fake_.find<bool()>("fake_taken")(); }
+  void fail_wait(int error) { fake_.find<void(int)>("fake_fail_wait")(error); }
   Result<std::unique_ptr<XidWatch>> start(const char* gpu = kGpu) {
     return XidWatch::start(gpu, [this](Status status) { said_.set_value(std::move(status)); }, kFake);
   }
@@ -42,11 +34,7 @@ class XidWatchTest : public testing::Test {
   }
 
  private:
-  template <class Function>
-  Function* find(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(opened_, name));
-  }
-  void* opened_;
+  FakeLibrary fake_{PAGODA_FAKE_NVML};
   std::promise<Status> said_;
 };
 
