@@ -1,4 +1,4 @@
-# The list of all families: every file NAME.cc of families/ defines PAGODA_FAMILY(NAME) (family.h). Included by
+# The list of all families: every file NAME.cc of families/ defines pagoda::NAME::family (family.h). Included by
 # src/CMakeLists.txt; looked at again whenever the folder gets or loses a file.
 file(GLOB family_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/models/families"
      "${CMAKE_CURRENT_SOURCE_DIR}/models/families/*.cc")
@@ -7,8 +7,8 @@ set(family_declarations "")
 set(family_pointers "")
 foreach(file IN LISTS family_files)
   get_filename_component(name "${file}" NAME_WE)
-  string(APPEND family_declarations "extern const Family family_${name};\n")
-  string(APPEND family_pointers "    &family_${name},\n")
+  string(APPEND family_declarations "namespace ${name} {\nextern const Family family;\n}\n")
+  string(APPEND family_pointers "    &${name}::family,\n")
 endforeach()
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/models/family_list.cc" CONTENT
 "// Made by models/families.cmake.

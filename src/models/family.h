@@ -1,8 +1,9 @@
 #pragma once
 // Family: all that is known of one family of models, in one file of families/: which files it answers to, how
 // their hyperparameters read, what their tensors are called, and its row of docs/models.md. The build lists
-// the folder, so that a new file there is a new family (families/NAME.cc defines PAGODA_FAMILY(NAME)). Not
-// how a decoder computes: that is decoder.cc, of any DecoderConfig. Owner: nobody, constants. Threads: any.
+// the folder, so that a new file there is a new family: families/NAME.cc is a namespace pagoda::NAME, so that
+// its functions need no names of their own, and defines `family` in it. Not how a decoder computes: that is
+// decoder.cc, of any DecoderConfig. Owner: nobody, constants. Threads: any.
 #include <optional>
 #include <span>
 #include <string>
@@ -104,10 +105,6 @@ struct Family {
   std::string_view called() const { return architecture.empty() ? ggufs.front().name : architecture; }
   std::string config_of_row() const;  // empty: the row has no size
 };
-
-#define PAGODA_FAMILY(name)          \
-  extern const Family family_##name; \
-  const Family family_##name
 
 // In the order of the files' names.
 std::span<const Family* const> families();

@@ -6,8 +6,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::afmoe {
 
 void scale_by_width(DecoderConfig& decoder) {
   decoder.embedding_scale = std::sqrt(static_cast<float>(std::max(decoder.hidden_size, 0)));
@@ -54,9 +53,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_windows(h, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(afmoe) = {
+extern const Family family = {
     .configs = {{"AfmoeForCausalLM", "afmoe",
                  R"({"vocab_size":200192,"hidden_size":2048,"intermediate_size":6144,"num_attention_heads":16,
                      "max_position_embeddings":16384,"head_dim":128,"sliding_window":1024,"num_experts":64,
@@ -65,14 +62,14 @@ PAGODA_FAMILY(afmoe) = {
     .ggufs = {{"afmoe", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = shape,
     .names = afmoe_names,
-    .folder_experts = ExpertPlaces{.shared = "shared_experts",
-                                   .router = "mlp.router.gate",
-                                   .correction = "mlp.expert_bias"},
-    .row = {
-        .name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
-        .differs = "scaled embedding, norms before and after each sublayer, gated attention output, windows, "
-                   "RoPE in window layers only, sigmoid routing with a correction after dense layers",
-        .size = "Mini",
-        .config = R"({"model_type":"afmoe","num_key_value_heads":4})"}};
+    .folder_experts =
+        ExpertPlaces{
+            .shared = "shared_experts", .router = "mlp.router.gate", .correction = "mlp.expert_bias"},
+    .row = {.name = "Trinity (AFMoE): Nano 6B-A1B, Mini 26B-A3B",
+            .differs =
+                "scaled embedding, norms before and after each sublayer, gated attention output, windows, "
+                "RoPE in window layers only, sigmoid routing with a correction after dense layers",
+            .size = "Mini",
+            .config = R"({"model_type":"afmoe","num_key_value_heads":4})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::afmoe

@@ -1,8 +1,7 @@
 // Apertus: Llama with norms of queries and keys, and xIELU between the two matrices of a plain MLP.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::apertus {
 
 void read_apertus(Hyperparameters& h, ModelInfo& model) {
   if (h.string("hidden_act", "xielu") != "xielu")
@@ -56,9 +55,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   }
 }
 
-}  // namespace
-
-PAGODA_FAMILY(apertus) = {
+extern const Family family = {
     .configs = {{"ApertusForCausalLM", "apertus",
                  R"({"vocab_size":131072,"intermediate_size":14336,"max_position_embeddings":65536,
                      "rope_theta":12000000,"bos_token_id":1,"eos_token_id":2,"pad_token_id":3})",
@@ -71,4 +68,4 @@ PAGODA_FAMILY(apertus) = {
             .size = "8B",
             .config = R"({"model_type":"apertus","num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::apertus

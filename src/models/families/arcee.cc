@@ -1,9 +1,9 @@
 // Arcee: Llama with a plain MLP of squared ReLU.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::arcee {
 
-PAGODA_FAMILY(arcee) = {
+extern const Family family = {
     .configs = {{"ArceeForCausalLM", "arcee",
                  R"({"hidden_size":2560,"intermediate_size":18432,"max_position_embeddings":4096,
                      "bos_token_id":128000,"eos_token_id":128001,"hidden_act":"relu2"})"}},
@@ -15,4 +15,4 @@ PAGODA_FAMILY(arcee) = {
             .config = R"({"model_type":"arcee","num_hidden_layers":36,"num_attention_heads":20,
                           "num_key_value_heads":4})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::arcee

@@ -2,8 +2,7 @@
 // for all tokens.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::bailing_moe {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   for (const std::string_view option :
@@ -12,9 +11,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(bailing_moe) = {
+extern const Family family = {
     .architecture = "bailingmoe",
     .configs = {{"BailingMoeForCausalLM", "bailing_moe",
                  R"({"vocab_size":126464,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":28,
@@ -40,4 +37,4 @@ PAGODA_FAMILY(bailing_moe) = {
             .config =
                 R"({"architectures":["BailingMoeForCausalLM"],"model_type":"bailing_moe","head_dim":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bailing_moe

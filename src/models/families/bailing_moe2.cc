@@ -2,8 +2,7 @@
 // head, heads of which a part rotates, and mixtures after dense layers.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::bailing_moe2 {
 
 void read_bailing_moe2(Hyperparameters& h, ModelInfo& model) {
   for (const std::string_view option : {"use_bias", "use_qkv_bias"}) h.only(option, false);
@@ -24,9 +23,7 @@ void names(WeightNames& names) {
   names.experts.back().router = "mlp.gate.gate_proj";
 }
 
-}  // namespace
-
-PAGODA_FAMILY(bailing_moe2) = {
+extern const Family family = {
     .configs = {{"BailingMoeV2ForCausalLM", "bailing_moe",
                  R"({"vocab_size":157184,"hidden_size":2048,"intermediate_size":5120,"num_hidden_layers":20,
                      "num_attention_heads":16,"num_key_value_heads":4,"max_position_embeddings":32768,
@@ -45,4 +42,4 @@ PAGODA_FAMILY(bailing_moe2) = {
             .checked = "transformers' GLM 4.5 on the same numbers",
             .size = "mini"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bailing_moe2

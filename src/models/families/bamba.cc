@@ -3,8 +3,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::bamba {
 
 void read_bamba(Hyperparameters& h, ModelInfo& model) {
   h.only("hidden_act", "silu");  // the convolution has it, too
@@ -27,9 +26,7 @@ void bamba_names(WeightNames& names) {
   beside_states_names(names);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(bamba) = {
+extern const Family family = {
     .architecture = "bamba",
     .configs =
         {{"BambaForCausalLM", "bamba",
@@ -43,4 +40,4 @@ PAGODA_FAMILY(bamba) = {
             .size = "9B",
             .config = R"({"model_type":"bamba","attn_layer_indices":[9,18,27]})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bamba

@@ -1,9 +1,9 @@
 // BERT: learned positions, a norm of the embedding and after each sublayer, biases everywhere.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::bert {
 
-PAGODA_FAMILY(bert) = {
+extern const Family family = {
     .configs = {{"BertForMaskedLM", "bert",
                  R"({"vocab_size":30522,"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
                      "num_attention_heads":12,"max_position_embeddings":512,"layer_norm_eps":1e-12,
@@ -20,4 +20,4 @@ PAGODA_FAMILY(bert) = {
             .checked = "transformers: first, mean, last; Dense modules; pairs through a head",
             .vectors = true}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bert

@@ -2,8 +2,7 @@
 // folder's quantization_config says. Source: arXiv 2402.17764, transformers' modeling_bitnet.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::bitnet {
 
 void shape(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.inner_norm = true; });
@@ -15,9 +14,7 @@ void names(WeightNames& names) {
   names.mlp_inner_norm = "mlp.ffn_sub_norm";
 }
 
-}  // namespace
-
-PAGODA_FAMILY(bitnet) = {
+extern const Family family = {
     .configs = {{"BitNetForCausalLM", "bitnet",
                  R"({"vocab_size":128256,"hidden_size":2560,"intermediate_size":6912,"num_hidden_layers":30,
                      "num_attention_heads":20,"num_key_value_heads":5,"rope_theta":500000,
@@ -29,4 +26,4 @@ PAGODA_FAMILY(bitnet) = {
             .differs = "a norm before the last matrix of each sublayer, squared ReLU; one rank only",
             .size = "2B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bitnet

@@ -2,8 +2,7 @@
 // (ALiBi) instead of positions.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::bloom {
 
 void read_alibi(Hyperparameters& h, ModelInfo& model) {
   clip_attention(h.number("clip_qkv", 0.0f), model.decoder);
@@ -21,9 +20,7 @@ void shape(DecoderConfig& decoder) {
   decoder.embedding_norm = decoder.final_norm;
 }
 
-}  // namespace
-
-PAGODA_FAMILY(bloom) = {
+extern const Family family = {
     .configs =
         {{"BloomForCausalLM", "bloom",
           R"({"vocab_size":250880,"n_embed":64,"hidden_size":64,"n_layer":2,"num_hidden_layers":2,"n_head":8,
@@ -41,4 +38,4 @@ PAGODA_FAMILY(bloom) = {
             .size = "7B",
             .config = R"({"model_type":"bloom","hidden_size":4096,"n_layer":30,"num_attention_heads":32})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::bloom

@@ -2,17 +2,14 @@
 // pairs; scaled logits. R+ has norms of every query and key head.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::cohere {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
   if (h.boolean("use_qk_norm", has_query_norm(h))) norm_each_head(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(cohere) = {
+extern const Family family = {
     .architecture = "cohere",
     .configs = {{"CohereForCausalLM", "cohere",
                  R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
@@ -28,4 +25,4 @@ PAGODA_FAMILY(cohere) = {
             "layer norms, parallel attention and feed-forward, RoPE on adjacent pairs; R+: a norm per head",
         .size = "R 35B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::cohere

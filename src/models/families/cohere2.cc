@@ -1,8 +1,7 @@
 // Command R7B, A and Aya (Cohere): Command R with windows in three of four layers, which alone rotate.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::cohere2 {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
@@ -11,9 +10,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_alone(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(cohere2) = {
+extern const Family family = {
     .configs = {{"Cohere2ForCausalLM", "cohere2",
                  R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
                      "num_attention_heads":64,"max_position_embeddings":8192,"bos_token_id":5,
@@ -32,4 +29,4 @@ PAGODA_FAMILY(cohere2) = {
                           "num_attention_heads":32,"num_key_value_heads":8,
                           "max_position_embeddings":132096})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::cohere2

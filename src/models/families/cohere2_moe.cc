@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::cohere2_moe {
 
 // Mixtures after dense layers, which may have another pattern of windows; dense ones that all have full
 // attention rotate all the same. What shared experts give is averaged with the others, or added.
@@ -61,9 +60,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   }
 }
 
-}  // namespace
-
-PAGODA_FAMILY(cohere2_moe) = {
+extern const Family family = {
     .configs = {{"Cohere2MoeForCausalLM", "cohere2_moe",
                  R"({"vocab_size":256000,"hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,
                      "num_attention_heads":64,"max_position_embeddings":8192,"bos_token_id":5,
@@ -87,4 +84,4 @@ PAGODA_FAMILY(cohere2_moe) = {
                       "num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":1024,
                       "num_experts":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::cohere2_moe

@@ -1,9 +1,9 @@
 // Code World Model: Llama with a window in three of four layers.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::cwm {
 
-PAGODA_FAMILY(cwm) = {
+extern const Family family = {
     .architecture = "cwm",
     .configs = {{"CwmForCausalLM", "cwm",
                  R"({"vocab_size":128256,"hidden_size":6144,"intermediate_size":21504,"num_hidden_layers":64,
@@ -23,4 +23,4 @@ PAGODA_FAMILY(cwm) = {
                           "factor":16,"high_freq_factor":4,"low_freq_factor":1,
                           "original_max_position_embeddings":8192}})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::cwm

@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::deci {
 
 // Gives a layer so many key-value heads and features; 0: no attention, or no feed-forward.
 void shape_layer(std::int32_t kv_heads, std::int32_t inner, LayerConfig& layer) {
@@ -69,9 +68,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   }
 }
 
-}  // namespace
-
-PAGODA_FAMILY(deci) = {
+extern const Family family = {
     .configs = {{"DeciLMForCausalLM", "nemotron-nas",
                  R"({"vocab_size":128256,"hidden_size":8192,"num_hidden_layers":80,"num_attention_heads":64,
                      "num_key_value_heads":8,"max_position_embeddings":131072,"rope_theta":500000,
@@ -86,4 +83,4 @@ PAGODA_FAMILY(deci) = {
             .config = R"({"model_type":"nemotron-nas","num_hidden_layers":1,
                       "block_configs":[{"attention":{"n_heads_in_group":8},"ffn":{"ffn_mult":5.25}}]})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::deci

@@ -2,8 +2,7 @@
 // after dense layers.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::deepseek {
 
 void read_deepseek_v2(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
@@ -39,9 +38,7 @@ void read_glm4_moe_lite(Hyperparameters& h, ModelInfo& model) {
   read_latent(h, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(deepseek) = {
+extern const Family family = {
     .configs = {{"DeepseekV2ForCausalLM", "deepseek_v2",
                  R"({"vocab_size":102400,"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,
                      "eos_token_id":2,"rope_interleave":true,"scoring_func":"softmax","n_routed_experts":64,
@@ -71,4 +68,4 @@ PAGODA_FAMILY(deepseek) = {
                           "num_attention_heads":16,"q_lora_rank":null,"n_routed_experts":64,
                           "num_experts_per_tok":6,"n_group":1,"topk_group":1,"topk_method":"greedy"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::deepseek

@@ -2,17 +2,14 @@
 // all tokens.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::deepseek_moe {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
   h.only("moe_layer_freq", 1);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(deepseek_moe) = {
+extern const Family family = {
     .configs = {{"DeepseekForCausalLM", "deepseek",
                  R"({"vocab_size":102400,"intermediate_size":11008,"num_hidden_layers":30,"rms_norm_eps":1e-6,
                      "bos_token_id":100000,"eos_token_id":100001,"scoring_func":"softmax",
@@ -29,4 +26,4 @@ PAGODA_FAMILY(deepseek_moe) = {
                           "num_attention_heads":16,"max_position_embeddings":4096,
                           "first_k_dense_replace":1})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::deepseek_moe

@@ -1,9 +1,9 @@
 // dots.llm1: Qwen3 with mixtures after dense layers, and shared experts.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::dots1 {
 
-PAGODA_FAMILY(dots1) = {
+extern const Family family = {
     .configs = {{"Dots1ForCausalLM", "dots1",
                  R"({"vocab_size":152064,"hidden_size":4608,"intermediate_size":10944,"num_hidden_layers":62,
                      "rms_norm_eps":1e-6,"sliding_window":4096,"moe_intermediate_size":1408,
@@ -21,4 +21,4 @@ PAGODA_FAMILY(dots1) = {
             .config = R"({"model_type":"dots1","hidden_size":4096,"n_routed_experts":128,
                           "num_experts_per_tok":6})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::dots1

@@ -1,9 +1,9 @@
 // ERNIE 4.5: Llama that rotates adjacent pairs.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::ernie4_5 {
 
-PAGODA_FAMILY(ernie4_5) = {
+extern const Family family = {
     .configs = {{"Ernie4_5ForCausalLM", "ernie4_5",
                  R"({"vocab_size":103424,"hidden_size":1024,"intermediate_size":3072,
                                             "num_hidden_layers":18,"num_attention_heads":16,
@@ -14,4 +14,4 @@ PAGODA_FAMILY(ernie4_5) = {
     .ggufs = {{"ernie4_5", {.interleaved_rows = true}}},
     .row = {.name = "ERNIE 4.5: 0.3B", .differs = "RoPE on adjacent pairs", .size = "0.3B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::ernie4_5

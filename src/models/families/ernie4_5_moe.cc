@@ -1,8 +1,7 @@
 // ERNIE 4.5 with mixtures, after a dense layer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::ernie4_5_moe {
 
 void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
   MixtureConfig mixture = read_experts(h, model);
@@ -19,9 +18,7 @@ void read_ernie4_5_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, layers_where(model, is_sparse), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(ernie4_5_moe) = {
+extern const Family family = {
     .configs = {{"Ernie4_5_MoeForCausalLM", "ernie4_5_moe",
                  R"({"vocab_size":103424,"hidden_size":2560,"intermediate_size":12288,"num_hidden_layers":28,
                      "num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":131072,
@@ -30,10 +27,10 @@ PAGODA_FAMILY(ernie4_5_moe) = {
                      "moe_intermediate_size":1536,"moe_num_shared_experts":2})",
                  read_ernie4_5_moe}},
     .ggufs = {{"ernie4_5-moe", {.interleaved_rows = true, .experts = {.known = true}}}},
-    .folder_experts = ExpertPlaces{.shared = "shared_experts",
-                                   .correction = "mlp.moe_statics.e_score_correction_bias"},
+    .folder_experts =
+        ExpertPlaces{.shared = "shared_experts", .correction = "mlp.moe_statics.e_score_correction_bias"},
     .row = {.name = "ERNIE 4.5 MoE: 21B-A3B",
             .differs = "mixtures after dense layers, RoPE on adjacent pairs",
             .size = "21B-A3B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::ernie4_5_moe

@@ -1,16 +1,13 @@
 // EXAONE 3 and 3.5: Llama under names of its own.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::exaone {
 
 void read(Hyperparameters&, ModelInfo& model) {
   if (model.intermediate_size == 0) set_intermediate_size(times(4, model.decoder.hidden_size), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(exaone) = {
+extern const Family family = {
     .configs =
         {{"ExaoneForCausalLM", "exaone",
           R"({"vocab_size":102400,"hidden_size":2048,"num_layers":32,"num_hidden_layers":32,"bos_token_id":0,
@@ -41,4 +38,4 @@ PAGODA_FAMILY(exaone) = {
             .size = "7.8B",
             .config = R"({"model_type":"exaone","hidden_size":4096,"num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::exaone

@@ -2,8 +2,7 @@
 // windows, the others do not rotate.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::exaone4 {
 
 // Rotates where there is a window, or everywhere if there is none.
 void read_exaone4(Hyperparameters& h, ModelInfo& model) {
@@ -29,9 +28,7 @@ void shape(DecoderConfig& decoder) {
   norm_heads(decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(exaone4) = {
+extern const Family family = {
     .configs = {{"Exaone4ForCausalLM", "exaone4",
                  R"({"vocab_size":102400,"intermediate_size":16384,"bos_token_id":0,"eos_token_id":2,
                      "sliding_window":4096})",
@@ -47,4 +44,4 @@ PAGODA_FAMILY(exaone4) = {
                           "num_attention_heads":40,"num_key_value_heads":8,
                           "max_position_embeddings":131072})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::exaone4

@@ -2,8 +2,7 @@
 // DeepSeek-V3's.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::exaone_moe {
 
 constexpr std::string_view kAbsent =
     R"({"vocab_size":102400,"intermediate_size":16384,"num_key_value_heads":32,"bos_token_id":1,
@@ -18,9 +17,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(exaone_moe) = {
+extern const Family family = {
     .configs = {{"ExaoneMoeForCausalLM", "exaone_moe", kAbsent, read},
                 {"ExaoneMoEForCausalLM", "exaone_moe", kAbsent, read}},
     .ggufs = {{"exaone-moe",
@@ -36,4 +33,4 @@ PAGODA_FAMILY(exaone_moe) = {
                           "num_attention_heads":64,"num_key_value_heads":8,"num_experts":128,
                           "max_position_embeddings":262144,"sliding_window":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::exaone_moe

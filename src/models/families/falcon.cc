@@ -2,8 +2,7 @@
 // one norm or a norm each.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::falcon {
 
 void falcon_names(WeightNames& names) {
   bloom_names(names);
@@ -42,9 +41,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (h.has_tensor("blk.0.attn_norm_2.weight")) model.own_gguf_names = two_norms_gguf_names;
 }
 
-}  // namespace
-
-PAGODA_FAMILY(falcon) = {
+extern const Family family = {
     .configs = {{"FalconForCausalLM", "falcon",
                  R"({"vocab_size":65024,"hidden_size":4544,"num_attention_heads":71,"ffn_hidden_size":null,
                      "bos_token_id":11,"eos_token_id":11,"tie_word_embeddings":true,"layer_norm_epsilon":1e-5,
@@ -58,4 +55,4 @@ PAGODA_FAMILY(falcon) = {
         .differs = "layer norms, parallel attention and feed-forward, few key-value heads. Not RW (ALiBi)",
         .size = "7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::falcon

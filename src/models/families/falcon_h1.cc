@@ -1,8 +1,7 @@
 // Falcon-H1: Mamba-2 beside attention in every layer, and multipliers on every product.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::falcon_h1 {
 
 std::vector<float> multipliers(Hyperparameters& h, std::string_view name, std::size_t count) {
   if (h.find(name) == nullptr) return std::vector<float>(count, 1.0f);
@@ -69,9 +68,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   mix_in_parallel(states, model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(falcon_h1) = {
+extern const Family family = {
     .configs = {{"FalconH1ForCausalLM", "falcon_h1",
                  R"({"vocab_size":128000,"intermediate_size":14336,"num_key_value_heads":8,
                      "max_position_embeddings":8192,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0})",
@@ -85,4 +82,4 @@ PAGODA_FAMILY(falcon_h1) = {
                           "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,
                           "mamba_n_heads":24,"mamba_d_head":128,"mamba_d_state":256})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::falcon_h1

@@ -1,8 +1,7 @@
 // Falcon Mamba: Mamba with norms without weights of steps, B and C. As GGUF it is a "mamba" with a flag.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::falcon_mamba {
 
 void read_falcon_mamba(Hyperparameters& h, ModelInfo& model) {
   read_scans(h, model, SelectiveScanConfig::Norms::unweighted, h.number("mixer_rms_eps", 1e-6f));
@@ -13,9 +12,7 @@ void falcon_mamba_names(WeightNames& names) {
   states_alone_names(names);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(falcon_mamba) = {
+extern const Family family = {
     .architecture = "falcon-mamba",
     .configs = {{"FalconMambaForCausalLM", "falcon_mamba",
                  R"({"vocab_size":50280,"hidden_size":768,"num_hidden_layers":32,"layer_norm_epsilon":1e-5,
@@ -28,4 +25,4 @@ PAGODA_FAMILY(falcon_mamba) = {
             .config = R"({"model_type":"falcon_mamba","hidden_size":4096,"intermediate_size":8192,
                           "num_hidden_layers":64})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::falcon_mamba

@@ -1,8 +1,7 @@
 // FlexOlmo: OLMo 2 with OLMoE's mixtures.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::flex_olmo {
 
 void read_flex_olmo(Hyperparameters& h, ModelInfo& model) { use_mixtures(read_experts(h, model), {}, model); }
 
@@ -11,9 +10,7 @@ void flex_olmo_shape(DecoderConfig& decoder) {
   norm_heads_together(decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(flex_olmo) = {
+extern const Family family = {
     .architecture = "flex_olmo",
     .configs = {{"FlexOlmoForCausalLM", "flex_olmo",
                  R"({"vocab_size":100352,"intermediate_size":11008,"max_position_embeddings":4096,
@@ -28,4 +25,4 @@ PAGODA_FAMILY(flex_olmo) = {
             .size = "7x7B",
             .config = R"({"model_type":"flex_olmo"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::flex_olmo

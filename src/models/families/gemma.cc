@@ -1,8 +1,7 @@
 // Gemma 1: Llama with a scaled embedding and GELU.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gemma {
 
 void read_gemma(Hyperparameters& h, ModelInfo& model) {
   // "gelu", which old files have, is what the model was not trained with.
@@ -14,9 +13,7 @@ void read_gemma(Hyperparameters& h, ModelInfo& model) {
   h.only("use_bidirectional_attention", false);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gemma) = {
+extern const Family family = {
     .configs = {{"GemmaForCausalLM", "gemma",
                  R"({"vocab_size":256000,"hidden_size":3072,"intermediate_size":24576,"num_hidden_layers":28,
                      "num_attention_heads":16,"max_position_embeddings":8192,"num_key_value_heads":16,
@@ -27,4 +24,4 @@ PAGODA_FAMILY(gemma) = {
     .shape = scale_embedding,
     .row = {.name = "Gemma 1: 2B, 7B", .differs = "scaled embedding, GELU", .size = "7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma

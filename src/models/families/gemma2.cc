@@ -1,8 +1,7 @@
 // Gemma 2: Gemma 1 with norms before and after each sublayer, soft caps, and a window in every second layer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gemma2 {
 
 void read_caps_and_windows(Hyperparameters& h, ModelInfo& model) {
   cap_attention(h.nullable_number("attn_logit_softcapping", 0), model.decoder);
@@ -23,9 +22,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (model.decoder.num_layers() == 46) scale_attention_by_width(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gemma2) = {
+extern const Family family = {
     .configs = {{"Gemma2ForCausalLM", "gemma2",
                  R"({"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
                      "num_attention_heads":8,"max_position_embeddings":8192,"num_key_value_heads":4,
@@ -43,4 +40,4 @@ PAGODA_FAMILY(gemma2) = {
             .config = R"({"model_type":"gemma2","num_hidden_layers":42,"num_attention_heads":16,
                       "num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma2

@@ -2,8 +2,7 @@
 // embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gemma3 {
 
 void read_gemma3(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
@@ -28,9 +27,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (model.decoder.num_layers() == 62) scale_attention_by_width(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gemma3) = {
+extern const Family family = {
     .configs = {{"Gemma3ForCausalLM", "gemma3_text",
                  R"({"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
                      "num_attention_heads":8,"max_position_embeddings":131072,"num_key_value_heads":4,
@@ -49,4 +46,4 @@ PAGODA_FAMILY(gemma3) = {
             .size = "4B",
             .config = R"({"model_type":"gemma3_text","num_hidden_layers":34,"sliding_window":1024})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma3

@@ -6,8 +6,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gemma3n {
 
 // How many standard deviations above the mean of a normal distribution so much of it lies below: 0 < share
 // < 1.
@@ -128,9 +127,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("activation_sparsity_scale");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gemma3n) = {
+extern const Family family = {
     .configs = {{"Gemma3nForCausalLM", "gemma3n_text",
                  R"({"vocab_size":262400,"hidden_size":2048,"num_hidden_layers":35,"num_attention_heads":8,
                      "max_position_embeddings":32768,"num_key_value_heads":2,"rms_norm_eps":1e-6,
@@ -148,4 +145,4 @@ PAGODA_FAMILY(gemma3n) = {
                        "layers' keys and values",
             .size = "E4B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma3n

@@ -7,8 +7,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gemma4 {
 
 // Which layers have a window: all but every sixth, and never the last.
 void read_windows(Hyperparameters& h, std::int32_t window, ModelInfo& model) {
@@ -164,9 +163,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("rope.dimension_count_swa");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gemma4) = {
+extern const Family family = {
     .configs = {{"Gemma4ForCausalLM", "gemma4_text",
                  R"({"vocab_size":262144,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":30,
                      "num_attention_heads":8,"max_position_embeddings":131072,"num_key_value_heads":4,
@@ -198,4 +195,4 @@ PAGODA_FAMILY(gemma4) = {
                           "num_key_value_heads":8,"attention_k_eq_v":true,"num_global_key_value_heads":2,
                           "sliding_window":1024})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma4

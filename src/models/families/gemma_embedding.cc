@@ -1,9 +1,9 @@
 // EmbeddingGemma as GGUF has it: Gemma 3 that sees to both sides. Folders say so in a Gemma 3 config.json.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::gemma_embedding {
 
-PAGODA_FAMILY(gemma_embedding) = {
+extern const Family family = {
     .architecture = "gemma3",
     .ggufs = {{"gemma-embedding",
                {.activation = "gelu_new", .encoder = true},
@@ -18,4 +18,4 @@ PAGODA_FAMILY(gemma_embedding) = {
             .vectors = true,
             .note = "Gemma3TextModel with `use_bidirectional_attention`"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gemma_embedding

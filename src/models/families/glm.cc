@@ -1,9 +1,9 @@
 // GLM-4 9B: Llama with biases, RoPE on adjacent pairs in half of each head, gate and up in one matrix.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::glm {
 
-PAGODA_FAMILY(glm) = {
+extern const Family family = {
     .architecture = "glm",
     .configs =
         {{"GlmForCausalLM", "glm",
@@ -17,4 +17,4 @@ PAGODA_FAMILY(glm) = {
             .differs = "RoPE on adjacent pairs in half of each head, fused gate and up",
             .size = "9B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::glm

@@ -1,8 +1,7 @@
 // GLM-4-0414: GLM-4 9B with norms before and after each sublayer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::glm4 {
 
 void glm4_names(WeightNames& names) {
   glm_names(names);
@@ -18,9 +17,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
     model.decoder.interleaved_rows = false;
 }
 
-}  // namespace
-
-PAGODA_FAMILY(glm4) = {
+extern const Family family = {
     .configs =
         {{"Glm4ForCausalLM", "glm4",
           R"({"vocab_size":151552,"intermediate_size":13696,"num_hidden_layers":40,"num_key_value_heads":2,
@@ -39,4 +36,4 @@ PAGODA_FAMILY(glm4) = {
             .differs = "GLM 4 9B with norms before and after each sublayer",
             .size = "9B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::glm4

@@ -2,8 +2,7 @@
 // some models norms of every query and key head.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::glm4_moe {
 
 void read_glm4_moe(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_qk_norm", false)) norm_heads(model.decoder);
@@ -20,9 +19,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (has_query_norm(h)) norm_heads(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(glm4_moe) = {
+extern const Family family = {
     .configs =
         {{"Glm4MoeForCausalLM", "glm4_moe",
           R"({"vocab_size":151552,"intermediate_size":10944,"num_hidden_layers":46,"num_attention_heads":96,
@@ -47,4 +44,4 @@ PAGODA_FAMILY(glm4_moe) = {
             .size = "4.5-Air",
             .config = R"({"model_type":"glm4_moe","head_dim":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::glm4_moe

@@ -2,9 +2,9 @@
 // stores its matrices as Conv1D, [in, out]; GGUF as all others.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::gpt2 {
 
-PAGODA_FAMILY(gpt2) = {
+extern const Family family = {
     .configs =
         {{"GPT2LMHeadModel", "gpt2",
           R"({"vocab_size":50257,"n_embd":768,"n_layer":12,"n_head":12,"n_positions":1024,"n_inner":null,
@@ -20,4 +20,4 @@ PAGODA_FAMILY(gpt2) = {
     .names = gpt2_names,
     .row = {.name = "GPT-2", .differs = "layer norm, learned positions", .size = "124M"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gpt2

@@ -1,8 +1,7 @@
 // GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 whose heads share one key and one value.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gpt_bigcode {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   read_gpt2(h, model);
@@ -19,9 +18,7 @@ void names(WeightNames& names) {
   names.transposed = false;
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gpt_bigcode) = {
+extern const Family family = {
     .configs =
         {{"GPTBigCodeForCausalLM", "gpt_bigcode",
           R"({"vocab_size":50257,"n_embd":768,"n_layer":12,"n_head":12,"n_positions":1024,"n_inner":null,
@@ -37,4 +34,4 @@ PAGODA_FAMILY(gpt_bigcode) = {
             .config =
                 R"({"model_type":"gpt_bigcode","n_embd":6144,"n_layer":40,"n_head":48,"n_positions":8192})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gpt_bigcode

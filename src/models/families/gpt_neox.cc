@@ -1,8 +1,7 @@
 // GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, parallel attention and feed-forward.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gpt_neox {
 
 void read_gpt_neox(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
@@ -23,9 +22,7 @@ void neox_names(WeightNames& names) {
   names.fused_qkv = "attention.query_key_value";
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gpt_neox) = {
+extern const Family family = {
     .configs = {{"GPTNeoXForCausalLM", "gpt_neox",
                  R"({"vocab_size":50432,"hidden_size":6144,"intermediate_size":24576,"num_hidden_layers":44,
                      "num_attention_heads":64,"bos_token_id":0,"eos_token_id":2,"layer_norm_eps":1e-5,
@@ -41,4 +38,4 @@ PAGODA_FAMILY(gpt_neox) = {
         .config = R"({"model_type":"gpt_neox","hidden_size":4096,"num_hidden_layers":32,
                           "num_attention_heads":32})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gpt_neox

@@ -2,8 +2,7 @@
 // layer, biases everywhere, and a gated product whose factors are clipped. Source: arXiv 2508.10925.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gpt_oss {
 
 void read_gpt_oss(Hyperparameters& h, ModelInfo& model) {
   if (has_plain_rope(h)) {
@@ -49,9 +48,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_window_pattern(h, 2, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gpt_oss) = {
+extern const Family family = {
     .configs = {{"GptOssForCausalLM", "gpt_oss",
                  R"({"vocab_size":201088,"hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":36,
                      "num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -71,4 +68,4 @@ PAGODA_FAMILY(gpt_oss) = {
             .config = R"({"model_type":"gpt_oss","num_hidden_layers":24})",
             .note = "experts in MXFP4 or as values"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gpt_oss

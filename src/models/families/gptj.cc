@@ -2,8 +2,7 @@
 // pairs.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::gptj {
 
 void read_gptj(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
@@ -27,9 +26,7 @@ void gptj_names(WeightNames& names) {
            .down = "mlp.fc_out"};
 }
 
-}  // namespace
-
-PAGODA_FAMILY(gptj) = {
+extern const Family family = {
     .architecture = "gptj",
     .configs =
         {{"GPTJForCausalLM", "gptj",
@@ -43,4 +40,4 @@ PAGODA_FAMILY(gptj) = {
             .differs = "layer norms, parallel attention and feed-forward, biases, RoPE on adjacent pairs",
             .size = "6B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::gptj

@@ -1,9 +1,9 @@
 // Granite: Llama with scales of the embedding, of what each sublayer adds, of the scores and of the logits.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::granite {
 
-PAGODA_FAMILY(granite) = {
+extern const Family family = {
     .configs = {{"GraniteForCausalLM", "granite",
                  R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2})",
                  read_granite_scales}},
@@ -14,4 +14,4 @@ PAGODA_FAMILY(granite) = {
             .size = "8B",
             .config = R"({"model_type":"granite","num_hidden_layers":40,"num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::granite

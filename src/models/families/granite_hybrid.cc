@@ -3,8 +3,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::granite_hybrid {
 
 void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
   read_granite_moe(h, model);
@@ -38,9 +37,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
     rotate_nothing(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(granite_hybrid) = {
+extern const Family family = {
     .configs = {{"GraniteMoeHybridForCausalLM", "granitemoehybrid",
                  R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
                      "num_local_experts":8,"num_experts_per_tok":2,"shared_intermediate_size":1024})",
@@ -59,4 +56,4 @@ PAGODA_FAMILY(granite_hybrid) = {
                           "num_experts_per_tok":6,"mamba_n_heads":48,"mamba_d_head":64,"mamba_d_state":128,
                           "hybrid_override_pattern":"MMMMM*MMMMMMMMM*MMMMMMMMM*MMMMMMMMM*MMMM"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::granite_hybrid

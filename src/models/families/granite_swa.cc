@@ -1,8 +1,7 @@
 // Granite SWA: Granite with windows in three of four layers, and a score without a value for each head.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::granite_swa {
 
 // The first of four layers has full attention, the others have a window. Each may rotate by a base of its
 // own, or not at all: base 0.
@@ -29,9 +28,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (!rotating.empty()) rotate_layers(h, rotating, model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(granite_swa) = {
+extern const Family family = {
     .configs = {{"GraniteSWAForCausalLM", "granite_swa",
                  R"({"vocab_size":100352,"hidden_size":2560,"intermediate_size":8192,"num_hidden_layers":24,
                      "num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":8192,
@@ -45,4 +42,4 @@ PAGODA_FAMILY(granite_swa) = {
             .differs = "Granite with windows in three of four layers and attention sinks",
             .size = "2B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::granite_swa

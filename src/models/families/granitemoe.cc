@@ -1,13 +1,13 @@
 // Granite with mixtures, in which gate and up of all experts are one tensor.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::granitemoe {
 
 constexpr std::string_view kAbsent =
     R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,"num_local_experts":8,
         "num_experts_per_tok":2,"shared_intermediate_size":0})";
 
-PAGODA_FAMILY(granitemoe) = {
+extern const Family family = {
     .configs = {{"GraniteMoeForCausalLM", "granitemoe", kAbsent, read_granite_moe},
                 {"GraniteMoeSharedForCausalLM", "granitemoeshared", kAbsent, read_granite_moe}},
     .ggufs = {{"granitemoe",
@@ -21,4 +21,4 @@ PAGODA_FAMILY(granitemoe) = {
             .config = R"({"model_type":"granitemoe","hidden_size":1536,"num_attention_heads":24,
                           "num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::granitemoe

@@ -1,9 +1,9 @@
 // Hunyuan (dense): Llama with an RMS norm of every query and key head after RoPE.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::hunyuan {
 
-PAGODA_FAMILY(hunyuan) = {
+extern const Family family = {
     .configs = {{"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense",
                  R"({"vocab_size":290943,"intermediate_size":11008,"bos_token_id":1,"eos_token_id":2,
                      "pad_token_id":0})"}},
@@ -15,4 +15,4 @@ PAGODA_FAMILY(hunyuan) = {
             .size = "7B",
             .config = R"({"model_type":"hunyuan_v1_dense","num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::hunyuan

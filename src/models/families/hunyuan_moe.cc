@@ -1,8 +1,7 @@
 // Hunyuan with mixtures and a shared expert.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::hunyuan_moe {
 
 void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
   MixtureConfig mixture = read_experts(h, model);
@@ -14,9 +13,7 @@ void read_hunyuan_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(hunyuan_moe) = {
+extern const Family family = {
     .configs = {{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe",
                  R"({"vocab_size":290943,"intermediate_size":11008,"bos_token_id":1,"eos_token_id":2,
                      "pad_token_id":0,"num_experts":1,"num_shared_expert":1})",
@@ -31,4 +28,4 @@ PAGODA_FAMILY(hunyuan_moe) = {
             .config =
                 R"({"model_type":"hunyuan_v1_moe","num_key_value_heads":8,"num_experts":64,"moe_topk":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::hunyuan_moe

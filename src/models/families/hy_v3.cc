@@ -1,8 +1,7 @@
 // Hunyuan 3 (Hy3): Qwen 3 with mixtures after dense layers, chosen as DeepSeek-V3's.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::hy_v3 {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   for (const std::string_view option :
@@ -14,9 +13,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
   each_mixture(model.decoder, [&](MixtureConfig& mixture) { mixture.routing.scale = scale; });
 }
 
-}  // namespace
-
-PAGODA_FAMILY(hy_v3) = {
+extern const Family family = {
     .configs =
         {{"HYV3ForCausalLM", "hy_v3",
           R"({"vocab_size":120832,"intermediate_size":13312,"num_hidden_layers":80,"num_attention_heads":64,
@@ -26,11 +23,10 @@ PAGODA_FAMILY(hy_v3) = {
           read}},
     .ggufs = {{"hy_v3", {.experts = {.known = true, .score = RouterScore::sigmoid}}}},
     .shape = norm_heads,
-    .folder_experts = ExpertPlaces{.shared = "shared_mlp",
-                                   .router = "mlp.router.gate",
-                                   .correction = "mlp.expert_bias"},
+    .folder_experts =
+        ExpertPlaces{.shared = "shared_mlp", .router = "mlp.router.gate", .correction = "mlp.expert_bias"},
     .row = {.name = "Hy3 (Hunyuan 3) 295B-A21B",
             .differs = "norms of queries and keys, sigmoid routing with a correction after dense layers",
             .size = "295B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::hy_v3

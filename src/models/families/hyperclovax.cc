@@ -1,8 +1,7 @@
 // HyperCLOVA X SEED Think: Granite's scales, the logits' as a factor, and a norm behind each sublayer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::hyperclovax {
 
 void read_hyperclovax(Hyperparameters& h, ModelInfo& model) {
   DecoderConfig& decoder = model.decoder;
@@ -19,9 +18,7 @@ void hyperclovax_names(WeightNames& names) {
   names.mlp_branch_norm = "post_norm2";
 }
 
-}  // namespace
-
-PAGODA_FAMILY(hyperclovax) = {
+extern const Family family = {
     .architecture = "hyperclovax",
     .configs = {{"HyperCLOVAXForCausalLM", "hyperclovax",
                  R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2})",
@@ -33,4 +30,4 @@ PAGODA_FAMILY(hyperclovax) = {
             .config = R"({"model_type":"hyperclovax","hidden_size":6144,"num_attention_heads":48,
                           "num_key_value_heads":8,"num_hidden_layers":38,"head_dim":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::hyperclovax

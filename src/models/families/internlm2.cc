@@ -1,8 +1,7 @@
 // InternLM 2 and 2.5: Llama with each key-value head's queries, key and value together in one matrix.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::internlm2 {
 
 void names(WeightNames& names) {
   names = {.prefix = "model.",
@@ -21,18 +20,16 @@ void names(WeightNames& names) {
            .down = "feed_forward.w2"};
 }
 
-}  // namespace
+extern const Family family = {.configs = {{"InternLM2ForCausalLM", "internlm2",
+                                           R"({"vocab_size":103168,"intermediate_size":11008,
+                                               "rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
+                                               "pad_token_id":2})"}},
+                              .ggufs = {{"internlm2", {.interleaved_rows = true}}},
+                              .names = names,
+                              .row = {.name = "InternLM 2, 2.5",
+                                      .differs = "query, key and value in one matrix",
+                                      .checked = "transformers' Llama on the same numbers",
+                                      .size = "7B",
+                                      .config = R"({"model_type":"internlm2","num_key_value_heads":8})"}};
 
-PAGODA_FAMILY(internlm2) = {.configs = {{"InternLM2ForCausalLM", "internlm2",
-                                         R"({"vocab_size":103168,"intermediate_size":11008,
-                                             "rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
-                                             "pad_token_id":2})"}},
-                            .ggufs = {{"internlm2", {.interleaved_rows = true}}},
-                            .names = names,
-                            .row = {.name = "InternLM 2, 2.5",
-                                    .differs = "query, key and value in one matrix",
-                                    .checked = "transformers' Llama on the same numbers",
-                                    .size = "7B",
-                                    .config = R"({"model_type":"internlm2","num_key_value_heads":8})"}};
-
-}  // namespace pagoda
+}  // namespace pagoda::internlm2

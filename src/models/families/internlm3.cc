@@ -1,8 +1,7 @@
 // InternLM 3: Llama with other defaults.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::internlm3 {
 
 constexpr std::string_view kAbsent =
     R"({"vocab_size":128512,"intermediate_size":10240,"num_hidden_layers":48,"num_key_value_heads":2,
@@ -10,12 +9,10 @@ constexpr std::string_view kAbsent =
 
 void read(Hyperparameters& h, ModelInfo&) { h.without_effect("qkv_bias bias"); }
 
-}  // namespace
-
-PAGODA_FAMILY(internlm3) = {
+extern const Family family = {
     .architecture = "llama",
     .configs = {{"InternLM3ForCausalLM", "internlm3", kAbsent, read},
                 {"LlamaForCausalLM", "internlm3", kAbsent, read}},
     .row = {.name = "InternLM 3 8B", .differs = "–; as GGUF it is a `llama`", .size = "8B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::internlm3

@@ -1,8 +1,7 @@
 // IQuest-Coder: Llama, by two names of its class.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::iquestcoder {
 
 constexpr std::string_view kAbsent =
     R"({"vocab_size":76800,"hidden_size":5120,"intermediate_size":27648,"num_hidden_layers":80,
@@ -15,9 +14,7 @@ void read_iquestcoder(Hyperparameters& h, ModelInfo&) {
   h.without_effect("max_window_layers sliding_window");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(iquestcoder) = {
+extern const Family family = {
     .architecture = "iquestcoder",
     .configs = {{"IQuestCoderForCausalLM", "iquestcoder", kAbsent, read_iquestcoder},
                 {"LlamaForCausalLM", "iquestcoder", kAbsent, read_iquestcoder}},
@@ -26,4 +23,4 @@ PAGODA_FAMILY(iquestcoder) = {
             .size = "40B",
             .config = R"({"model_type":"iquestcoder"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::iquestcoder

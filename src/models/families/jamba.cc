@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::jamba {
 
 // Layers `offset`, `offset` + `period`, ...
 std::vector<bool> read_every(Hyperparameters& h, std::string_view which, std::int32_t period,
@@ -58,9 +57,7 @@ void read_gguf_jamba(Hyperparameters& h, ModelInfo& model) {
   use_mixer(h, scan, recurrent, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(jamba) = {
+extern const Family family = {
     .configs = {{"JambaForCausalLM", "jamba",
                  R"({"vocab_size":65536,"intermediate_size":14336,"num_key_value_heads":8,"rms_norm_eps":1e-6,
                      "max_position_embeddings":262144,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0,
@@ -78,4 +75,4 @@ PAGODA_FAMILY(jamba) = {
             .size = "Mini 52B-A12B",
             .config = R"({"model_type":"jamba"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::jamba

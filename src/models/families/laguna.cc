@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::laguna {
 
 void read_laguna(Hyperparameters& h, ModelInfo& model) {
   DecoderConfig& decoder = model.decoder;
@@ -55,9 +54,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
                    tensor.shape.front() == heads ? OutputGate::softplus_of_head : OutputGate::softplus);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(laguna) = {
+extern const Family family = {
     .configs = {{"LagunaForCausalLM", "laguna",
                  R"({"vocab_size":100352,"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":40,
                      "num_attention_heads":48,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -68,8 +65,8 @@ PAGODA_FAMILY(laguna) = {
     .ggufs = {{"laguna", {.experts = {.known = true, .score = RouterScore::sigmoid}}, read_gguf}},
     .shape = norm_heads,
     .names = laguna_names,
-    .folder_experts = ExpertPlaces{.shared = "shared_expert",
-                                   .correction = "mlp.experts.e_score_correction_bias"},
+    .folder_experts =
+        ExpertPlaces{.shared = "shared_expert", .correction = "mlp.experts.e_score_correction_bias"},
     .row = {.name = "Laguna XS: 33B-A3B",
             .differs = "norms of queries and keys, gates of each head, windows with more heads and their own "
                        "RoPE base, sigmoid routing with a correction",
@@ -77,4 +74,4 @@ PAGODA_FAMILY(laguna) = {
             .config = R"({"model_type":"laguna",
                           "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::laguna

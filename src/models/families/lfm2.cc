@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::lfm2 {
 
 ShortConvConfig read_conv(Hyperparameters& h, std::string_view taps, const ModelInfo& model) {
   return {.num_channels = model.decoder.hidden_size, .num_taps = h.integer(taps, 3)};
@@ -69,9 +68,7 @@ void read_layers_by_heads(Hyperparameters& h, ModelInfo& model) {
   use_mixer(h, read_conv(h, "shortconv.l_cache", model), convolutions, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(lfm2) = {
+extern const Family family = {
     .configs = {{"Lfm2ForCausalLM", "lfm2",
                  R"({"vocab_size":65536,"hidden_size":2560,"intermediate_size":12288,"num_key_value_heads":8,
                      "max_position_embeddings":128000,"theta":1000000,"bos_token_id":1,"eos_token_id":2,
@@ -97,4 +94,4 @@ PAGODA_FAMILY(lfm2) = {
             .config = R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,
                           "full_attn_idxs":[2,5,8,10,12,14]})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::lfm2

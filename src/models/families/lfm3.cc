@@ -2,8 +2,7 @@
 // base of their own.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::lfm3 {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   if (has_plain_rope(h)) model.decoder.ropes.front().turned = 64;
@@ -30,9 +29,7 @@ void names(WeightNames& names) {
   names.output_gate = "self_attn.gate_proj";
 }
 
-}  // namespace
-
-PAGODA_FAMILY(lfm3) = {
+extern const Family family = {
     .architecture = "lfm3",
     .configs = {{"Lfm3ForCausalLM", "lfm3",
                  R"({"vocab_size":128000,"hidden_size":2048,"intermediate_size":7680,"num_hidden_layers":24,
@@ -42,10 +39,10 @@ PAGODA_FAMILY(lfm3) = {
                      "sliding_window":256})",
                  read}},
     .names = names,
-    .row = {
-        .name = "LFM3 1.7B",
-        .differs = "a short convolution in half of the layers, norms before and after each sublayer and of "
-                   "queries and keys, gates of each head, windows with their own RoPE base; one rank only",
-        .size = "1.7B"}};
+    .row = {.name = "LFM3 1.7B",
+            .differs =
+                "a short convolution in half of the layers, norms before and after each sublayer and of "
+                "queries and keys, gates of each head, windows with their own RoPE base; one rank only",
+            .size = "1.7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::lfm3

@@ -1,9 +1,9 @@
 // Llama: RMS norm, rotary positions, grouped-query attention, gated SiLU.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::llama {
 
-PAGODA_FAMILY(llama) = {
+extern const Family family = {
     .configs = {{"LlamaForCausalLM", "llama",
                  R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2})",
                  [](Hyperparameters& h, ModelInfo&) { h.only("sliding_window", nullptr); }}},
@@ -25,4 +25,4 @@ PAGODA_FAMILY(llama) = {
             .size = "Llama 3.1 8B",
             .config = R"({"model_type":"llama","num_key_value_heads":8,"max_position_embeddings":131072})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::llama

@@ -6,8 +6,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::llama4 {
 
 // Layers that rotate norm their queries and keys; queries of the others grow with the position.
 void norm_or_scale_queries(bool norm, float beta, std::int32_t positions, DecoderConfig& decoder) {
@@ -76,9 +75,7 @@ void read_gguf(Hyperparameters&, ModelInfo& model) {
   });
 }
 
-}  // namespace
-
-PAGODA_FAMILY(llama4) = {
+extern const Family family = {
     .configs = {{"Llama4ForCausalLM", "llama4_text",
                  R"({"vocab_size":202048,"hidden_size":5120,"intermediate_size":8192,"num_hidden_layers":48,
                      "num_attention_heads":40,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -111,4 +108,4 @@ PAGODA_FAMILY(llama4) = {
                        "tokens except in every fourth layer, which has no RoPE",
             .size = "Scout"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::llama4

@@ -1,8 +1,7 @@
 // Mamba: a selective scan in every layer, and nothing else: no attention, no feed-forward.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mamba {
 
 void read_mamba_1(Hyperparameters& h, ModelInfo& model) {
   read_scans(h, model, SelectiveScanConfig::Norms::none, 1e-6f);
@@ -20,9 +19,7 @@ void mamba_names(WeightNames& names) {
   states_alone_names(names);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mamba) = {
+extern const Family family = {
     .configs = {{"MambaForCausalLM", "mamba",
                  R"({"vocab_size":50280,"hidden_size":768,"num_hidden_layers":32,"layer_norm_epsilon":1e-5,
                      "bos_token_id":0,"eos_token_id":0,"pad_token_id":0,"tie_word_embeddings":true})",
@@ -30,11 +27,11 @@ PAGODA_FAMILY(mamba) = {
     .ggufs = {{"mamba", {.rotates = false}, read_gguf_mamba}},
     .names = mamba_names,
     .gguf_names = states_alone_gguf_names,
-    .row = {
-        .name = "Mamba: 130M to 2.8B",
-        .differs = "Mamba-1 in every layer, no attention and no feed-forward; folders that end in -hf; one "
-                   "rank only",
-        .size = "2.8B",
-        .config = R"({"model_type":"mamba","hidden_size":2560,"num_hidden_layers":64})"}};
+    .row = {.name = "Mamba: 130M to 2.8B",
+            .differs =
+                "Mamba-1 in every layer, no attention and no feed-forward; folders that end in -hf; one "
+                "rank only",
+            .size = "2.8B",
+            .config = R"({"model_type":"mamba","hidden_size":2560,"num_hidden_layers":64})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mamba

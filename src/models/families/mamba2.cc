@@ -1,8 +1,7 @@
 // Mamba 2: heads with a matrix as their state in every layer, and nothing else.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mamba2 {
 
 void read_mamba_2(Hyperparameters& h, ModelInfo& model) {
   read_states_alone(h, model);
@@ -25,9 +24,7 @@ void mamba_2_names(WeightNames& names) {
   states_alone_names(names);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mamba2) = {
+extern const Family family = {
     .configs = {{"Mamba2ForCausalLM", "mamba2",
                  R"({"vocab_size":32768,"num_hidden_layers":64,"layer_norm_epsilon":1e-5,"bos_token_id":0,
                      "eos_token_id":2,"pad_token_id":1})",
@@ -40,4 +37,4 @@ PAGODA_FAMILY(mamba2) = {
             .size = "7B",
             .config = R"({"model_type":"mamba2"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mamba2

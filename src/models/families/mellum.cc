@@ -1,8 +1,7 @@
 // Mellum 2 (JetBrains): Qwen 3 with mixtures, and windows that rotate by a base of their own.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mellum {
 
 void read_mellum(Hyperparameters& h, ModelInfo& model) {
   read_listed_windows(h, model);
@@ -15,9 +14,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_window_pattern(h, 4, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mellum) = {
+extern const Family family = {
     .configs = {{"MellumForCausalLM", "mellum",
                  R"({"vocab_size":98304,"hidden_size":2304,"intermediate_size":7168,"num_hidden_layers":28,
                      "num_key_value_heads":4,"max_position_embeddings":131072,"rms_norm_eps":1e-6,
@@ -34,4 +31,4 @@ PAGODA_FAMILY(mellum) = {
             .config = R"({"model_type":"mellum",
                           "layer_types":["full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention","full_attention","sliding_attention","sliding_attention","sliding_attention"]})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mellum

@@ -3,8 +3,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::minicpm {
 
 // The scales follow from the depth, and from the width of the model that was tuned.
 void read_minicpm(Hyperparameters& h, ModelInfo& model) {
@@ -24,9 +23,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
       1 / h.number("logit_scale", static_cast<float>(model.decoder.hidden_size) / 256.0f);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(minicpm) = {
+extern const Family family = {
     .configs = {{"MiniCPMForCausalLM", "minicpm",
                  R"({"intermediate_size":11008,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
                      "tie_word_embeddings":true})",
@@ -38,4 +35,4 @@ PAGODA_FAMILY(minicpm) = {
             .size = "4 8B",
             .config = R"({"model_type":"minicpm","num_key_value_heads":2})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::minicpm

@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::minicpm3 {
 
 void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
   const auto layers = static_cast<float>(model.decoder.num_layers()),
@@ -26,9 +25,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   model.decoder.logit_scale = 256.0f / static_cast<float>(model.decoder.hidden_size);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(minicpm3) = {
+extern const Family family = {
     .configs = {{"MiniCPM3ForCausalLM", "minicpm3",
                  R"({"vocab_size":73448,"hidden_size":2560,"intermediate_size":6400,"num_hidden_layers":62,
                      "num_attention_heads":40,"num_key_value_heads":40,"max_position_embeddings":32768,
@@ -40,4 +37,4 @@ PAGODA_FAMILY(minicpm3) = {
     .names = latent_names,
     .row = {.name = "MiniCPM 3 4B", .differs = "latent attention, three scales, longrope", .size = "4B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::minicpm3

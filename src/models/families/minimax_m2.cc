@@ -2,8 +2,7 @@
 // rotates.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::minimax_m2 {
 
 void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t turned = h.integer("rotary_dim", 0);  // as old files say it, and new ones beside
@@ -17,9 +16,7 @@ void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(minimax_m2) = {
+extern const Family family = {
     .configs = {{"MiniMaxM2ForCausalLM", "minimax_m2",
                  R"({"vocab_size":200064,"hidden_size":3072,"intermediate_size":1536,"num_hidden_layers":62,
                      "num_attention_heads":48,"num_key_value_heads":8,"max_position_embeddings":196608,
@@ -44,4 +41,4 @@ PAGODA_FAMILY(minimax_m2) = {
             .differs = "sigmoid routing with a correction, norms over all heads; one rank only",
             .size = "230B-A10B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::minimax_m2

@@ -1,9 +1,9 @@
 // Ministral 8B of 2024: Llama with windows in some layers or in all.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::ministral {
 
-PAGODA_FAMILY(ministral) = {
+extern const Family family = {
     .architecture = "ministral",
     .configs = {{"MinistralForCausalLM", "ministral",
                  R"({"intermediate_size":14336,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -17,4 +17,4 @@ PAGODA_FAMILY(ministral) = {
             .config = R"({"model_type":"ministral","hidden_size":4096,"num_hidden_layers":36,"head_dim":128,
                           "intermediate_size":12288,"sliding_window":null})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::ministral

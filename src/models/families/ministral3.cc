@@ -1,8 +1,7 @@
 // Ministral 3: Llama whose queries grow with the position.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::ministral3 {
 
 void read_ministral3(Hyperparameters& h, ModelInfo& model) {
   if (has_plain_rope(h)) {
@@ -21,18 +20,16 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("attention.temperature_length");
 }
 
-}  // namespace
+extern const Family family = {.configs = {{"Ministral3ForCausalLM", "ministral3",
+                                           R"({"vocab_size":131072,"intermediate_size":14336,
+                                               "num_hidden_layers":34,"num_key_value_heads":8,
+                                               "max_position_embeddings":262144,"rope_theta":1000000,
+                                               "bos_token_id":1,"eos_token_id":2,"pad_token_id":11,
+                                               "head_dim":128})",
+                                           read_ministral3}},
+                              .ggufs = {{"mistral3", {.interleaved_rows = true}, read_gguf}},
+                              .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
+                                      .differs = "YaRN, query temperature",
+                                      .size = "8B"}};
 
-PAGODA_FAMILY(ministral3) = {.configs = {{"Ministral3ForCausalLM", "ministral3",
-                                          R"({"vocab_size":131072,"intermediate_size":14336,
-                                              "num_hidden_layers":34,"num_key_value_heads":8,
-                                              "max_position_embeddings":262144,"rope_theta":1000000,
-                                              "bos_token_id":1,"eos_token_id":2,"pad_token_id":11,
-                                              "head_dim":128})",
-                                          read_ministral3}},
-                             .ggufs = {{"mistral3", {.interleaved_rows = true}, read_gguf}},
-                             .row = {.name = "Ministral 3: 3B, 8B, 14B, Mistral Small 3.1 and later (text)",
-                                     .differs = "YaRN, query temperature",
-                                     .size = "8B"}};
-
-}  // namespace pagoda
+}  // namespace pagoda::ministral3

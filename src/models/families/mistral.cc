@@ -1,8 +1,7 @@
 // Mistral: Llama whose layers attend to a sliding window.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mistral {
 
 // A window that differs between layers is not of this family.
 void read_mistral(Hyperparameters& h, ModelInfo& model) {
@@ -18,9 +17,7 @@ void read_mistral(Hyperparameters& h, ModelInfo& model) {
   }
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mistral) = {
+extern const Family family = {
     .architecture = "mistral",
     .configs = {{"MistralForCausalLM", "mistral",
                  R"({"intermediate_size":14336,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -33,4 +30,4 @@ PAGODA_FAMILY(mistral) = {
             .size = "7B",
             .config = R"({"model_type":"mistral","sliding_window":null})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mistral

@@ -1,8 +1,7 @@
 // Mistral Small 4: DeepSeek-V2's latent attention with query temperature, and mixtures in all layers.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mistral4 {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   if (has_plain_rope(h)) return h.fail("rope_parameters", "given");
@@ -16,9 +15,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("attention.temperature_length");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mistral4) = {
+extern const Family family = {
     .configs = {{"Mistral4ForCausalLM", "mistral4",
                  R"({"vocab_size":131072,"intermediate_size":12288,"num_hidden_layers":36,
                      "max_position_embeddings":1048576,"rms_norm_eps":1e-6,"bos_token_id":1,"eos_token_id":2,
@@ -37,4 +34,4 @@ PAGODA_FAMILY(mistral4) = {
                       "rope_parameters":{"rope_type":"yarn","factor":128,
                                          "original_max_position_embeddings":8192}})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mistral4

@@ -1,8 +1,7 @@
 // Mixtral: Mistral with mixtures. As GGUF it comes as "llama".
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mixtral {
 
 void read_mixtral(Hyperparameters& h, ModelInfo& model) {
   use_windows(h, h.integer("sliding_window", 0), {}, model);
@@ -11,9 +10,7 @@ void read_mixtral(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(mixture, {}, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mixtral) = {
+extern const Family family = {
     .architecture = "mixtral",
     .configs = {{"MixtralForCausalLM", "mixtral",
                  R"({"intermediate_size":14336,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -27,4 +24,4 @@ PAGODA_FAMILY(mixtral) = {
             .differs = "mixtures of experts; in GGUF stacked, or one by one as old files have them",
             .size = "8x7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mixtral

@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::modern_bert {
 
 void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
@@ -55,9 +54,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("classifier.output_labels token_type_count");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(modern_bert) = {
+extern const Family family = {
     .configs = {{"ModernBertForMaskedLM", "modernbert",
                  R"({"vocab_size":50368,"hidden_size":768,"intermediate_size":1152,"num_hidden_layers":22,
                      "num_attention_heads":12,"max_position_embeddings":8192,"eos_token_id":50282,
@@ -70,4 +67,4 @@ PAGODA_FAMILY(modern_bert) = {
             .differs = "norms before each sublayer, two RoPE bases, bidirectional windows",
             .vectors = true}};
 
-}  // namespace pagoda
+}  // namespace pagoda::modern_bert

@@ -1,8 +1,7 @@
 // MPT: layer norms, plain MLPs of GELU, and scores that fall with the distance (ALiBi) instead of positions.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::mpt {
 
 void read_mpt(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
@@ -46,9 +45,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   use_alibi(h, h.number("attention.max_alibi_bias", 8.0f), AlibiOrder::higher_first, model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(mpt) = {
+extern const Family family = {
     .configs = {{"MptForCausalLM", "mpt",
                  R"({"vocab_size":50368,"d_model":2048,"n_layers":24,"n_heads":16,"max_seq_len":2048,
                      "tie_word_embeddings":true,"layer_norm_epsilon":1e-5,"hidden_act":"gelu"})",
@@ -61,4 +58,4 @@ PAGODA_FAMILY(mpt) = {
             .size = "MPT 7B",
             .config = R"({"model_type":"mpt","d_model":4096,"n_layers":32,"n_heads":32})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::mpt

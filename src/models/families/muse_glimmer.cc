@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::muse_glimmer {
 
 // How norms after each sublayer round, and the norm of queries and keys.
 void norm_queries(QueryKeyNorm norm, float branch_eps, DecoderConfig& decoder) {
@@ -55,9 +54,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_alone(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(muse_glimmer) = {
+extern const Family family = {
     .configs = {{"MuseGlimmerTextModel", "muse_glimmer_text",
                  R"({"vocab_size":202048,"hidden_size":6656,"intermediate_size":19968,"num_hidden_layers":52,
                      "num_key_value_heads":2,"max_position_embeddings":131072,"bos_token_id":200000,
@@ -74,4 +71,4 @@ PAGODA_FAMILY(muse_glimmer) = {
             "gated attention output, windows, RoPE in window layers only, soft cap of logits",
         .size = "30B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::muse_glimmer

@@ -1,9 +1,9 @@
 // Nemotron 3, 4 and Minitron: Llama with layer norms and a plain MLP of squared ReLU.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::nemotron {
 
-PAGODA_FAMILY(nemotron) = {
+extern const Family family = {
     .configs = {{"NemotronForCausalLM", "nemotron",
                  R"({"vocab_size":256000,"hidden_size":6144,"intermediate_size":24576,
                      "num_attention_heads":48,"max_position_embeddings":4096,"bos_token_id":2,
@@ -17,4 +17,4 @@ PAGODA_FAMILY(nemotron) = {
             .config = R"({"model_type":"nemotron","hidden_size":3072,"num_attention_heads":24,
                           "num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::nemotron

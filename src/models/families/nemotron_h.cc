@@ -4,8 +4,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::nemotron_h {
 
 // Each layer is one thing.
 void use_blocks(Hyperparameters& h, const LinearAttentionConfig& states, const std::vector<Block>& blocks,
@@ -104,9 +103,7 @@ void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
   use_blocks(h, states, blocks, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(nemotron_h) = {
+extern const Family family = {
     .configs = {{"NemotronHForCausalLM", "nemotron_h",
                  R"({"vocab_size":131072,"intermediate_size":21504,"num_key_value_heads":8,
                      "max_position_embeddings":4096,"bos_token_id":1,"eos_token_id":2,"pad_token_id":0,
@@ -127,4 +124,4 @@ PAGODA_FAMILY(nemotron_h) = {
                           "num_experts_per_tok":6,
                           "hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::nemotron_h

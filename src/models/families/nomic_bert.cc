@@ -2,8 +2,7 @@
 // plain one and in every second layer a mixture of such.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::nomic_bert {
 
 void shape(DecoderConfig& decoder) {
   layer_norms(decoder);
@@ -92,9 +91,7 @@ void read_gguf_nomic_bert_moe(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("moe_every_n_layers");
 }
 
-}  // namespace
-
-PAGODA_FAMILY(nomic_bert) = {
+extern const Family family = {
     .configs = {{"NomicBertForMaskedLM", "nomic_bert",
                  R"({"vocab_size":30528,"n_embd":768,"hidden_size":768,"n_layer":12,"num_hidden_layers":12,
                      "n_head":12,"num_attention_heads":12,"n_inner":3072,"intermediate_size":3072,
@@ -116,4 +113,4 @@ PAGODA_FAMILY(nomic_bert) = {
             .checked = "transformers, under the hub's names; v2: with the published mixture in its place",
             .vectors = true}};
 
-}  // namespace pagoda
+}  // namespace pagoda::nomic_bert

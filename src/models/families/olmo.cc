@@ -2,8 +2,7 @@
 // (clip_qkv).
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::olmo {
 
 void read_olmo(Hyperparameters& h, ModelInfo& model) {
   set_norm_eps(1e-5f, model.decoder);
@@ -27,9 +26,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
                                   "Hugging Face folder instead")));
 }
 
-}  // namespace
-
-PAGODA_FAMILY(olmo) = {
+extern const Family family = {
     .configs = {{"OlmoForCausalLM", "olmo",
                  R"({"vocab_size":50304,"intermediate_size":11008,"eos_token_id":50279,"pad_token_id":1})",
                  read_olmo}},
@@ -39,4 +36,4 @@ PAGODA_FAMILY(olmo) = {
             .differs = "layer norms without weights, clipped queries, keys and values (clip_qkv)",
             .size = "7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::olmo

@@ -2,8 +2,7 @@
 // heads.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::olmo2 {
 
 // Three of four layers have a window; the scaling of the rotation is of the others alone.
 void read_olmo3(Hyperparameters& h, ModelInfo& model) { read_window_pattern(h, 4, model); }
@@ -21,9 +20,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_by(h.number("rope.freq_base_swa", model.decoder.ropes.front().theta), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(olmo2) = {
+extern const Family family = {
     .configs = {{"Olmo2ForCausalLM", "olmo2",
                  R"({"vocab_size":50304,"intermediate_size":11008,"eos_token_id":50279,"pad_token_id":1})"},
                 {"Olmo3ForCausalLM", "olmo3",
@@ -38,4 +35,4 @@ PAGODA_FAMILY(olmo2) = {
             .size = "3 7B",
             .config = R"({"model_type":"olmo3","max_position_embeddings":65536})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::olmo2

@@ -1,17 +1,14 @@
 // OLMoE: Llama with mixtures, and norms of all query heads and of all key heads.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::olmoe {
 
 void read_olmoe(Hyperparameters& h, ModelInfo& model) {
   clip_attention(h.number("clip_qkv", 0), model.decoder);
   use_mixtures(read_experts(h, model), {}, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(olmoe) = {
+extern const Family family = {
     .configs = {{"OlmoeForCausalLM", "olmoe",
                  R"({"vocab_size":50304,"hidden_size":2048,"intermediate_size":2048,"num_hidden_layers":16,
                      "num_attention_heads":16,"max_position_embeddings":4096,"eos_token_id":50279,
@@ -24,4 +21,4 @@ PAGODA_FAMILY(olmoe) = {
             .differs = "mixtures, norms over all heads; one rank only",
             .size = "7B-A1B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::olmoe

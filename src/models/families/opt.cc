@@ -2,8 +2,7 @@
 // normalises after each sublayer, has no final norm, and projects its smaller embedding in and out.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::opt {
 
 void read_opt(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
@@ -39,9 +38,7 @@ void names(WeightNames& names) {
            .down = "fc2"};
 }
 
-}  // namespace
-
-PAGODA_FAMILY(opt) = {
+extern const Family family = {
     .architecture = "opt",
     .configs = {{"OPTForCausalLM", "opt",
                  R"({"vocab_size":50272,"hidden_size":768,"ffn_dim":3072,"num_hidden_layers":12,
@@ -55,4 +52,4 @@ PAGODA_FAMILY(opt) = {
             .config = R"({"model_type":"opt","hidden_size":5120,"num_hidden_layers":40,
                           "num_attention_heads":40})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::opt

@@ -1,8 +1,7 @@
 // Phi-3.5-MoE: Llama with layer norms, biases, and mixtures whose router chooses one expert after the other.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::phimoe {
 
 constexpr std::string_view kAbsent =
     R"({"vocab_size":32064,"intermediate_size":6400,"num_key_value_heads":8,"max_position_embeddings":131072,
@@ -38,9 +37,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   });
 }
 
-}  // namespace
-
-PAGODA_FAMILY(phimoe) = {
+extern const Family family = {
     .configs = {{"PhimoeForCausalLM", "phimoe", kAbsent, read_phimoe},
                 {"PhiMoEForCausalLM", "phimoe", kAbsent, read_phimoe}},
     .ggufs = {{"phimoe", {.experts = {.known = true, .score = RouterScore::sparse_mixer}}, read_gguf}},
@@ -56,4 +53,4 @@ PAGODA_FAMILY(phimoe) = {
                        "mixer), longrope",
             .size = "42B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::phimoe

@@ -2,8 +2,7 @@
 // of.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::qwen2_moe {
 
 void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
   h.without_effect("qkv_bias");  // as the tensors say
@@ -15,9 +14,7 @@ void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
   use_mixtures(read_gated_experts(h, model), read_sparse_layers(h, model), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(qwen2_moe) = {
+extern const Family family = {
     .configs = {{"Qwen2MoeForCausalLM", "qwen2_moe",
                  R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,
                      "num_attention_heads":16,"num_key_value_heads":16,"max_position_embeddings":32768,
@@ -31,4 +28,4 @@ PAGODA_FAMILY(qwen2_moe) = {
             .differs = "Qwen 2 with mixtures, a gated shared expert",
             .size = "A2.7B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen2_moe

@@ -1,9 +1,9 @@
 // Qwen3: Llama with an RMS norm of every query and key head before rotation.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::qwen3 {
 
-PAGODA_FAMILY(qwen3) = {
+extern const Family family = {
     .configs = {{"Qwen3ForCausalLM", "qwen3",
                  R"({"vocab_size":151936,"intermediate_size":22016,"num_key_value_heads":32,
                      "max_position_embeddings":32768,"rms_norm_eps":1e-6,"head_dim":128,"sliding_window":4096,
@@ -23,4 +23,4 @@ PAGODA_FAMILY(qwen3) = {
             .size = "8B",
             .config = R"({"model_type":"qwen3","num_hidden_layers":36,"num_key_value_heads":8})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen3

@@ -2,8 +2,7 @@
 // another order.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::qwen3_5 {
 
 void read_qwen3_5_moe(Hyperparameters& h, ModelInfo& model) {
   read_delta_net(h, model);
@@ -13,9 +12,7 @@ void read_qwen3_5_moe(Hyperparameters& h, ModelInfo& model) {
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) { read_gguf_delta_net(h, true, model); }
 
-}  // namespace
-
-PAGODA_FAMILY(qwen3_5) = {
+extern const Family family = {
     .configs =
         {{"Qwen3_5ForCausalLM", "qwen3_5_text",
           R"({"vocab_size":248320,"intermediate_size":12288,"num_attention_heads":16,"num_key_value_heads":4,
@@ -43,4 +40,4 @@ PAGODA_FAMILY(qwen3_5) = {
             .size = "35B-A3B",
             .config = R"({"model_type":"qwen3_5_moe_text"})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen3_5

@@ -1,17 +1,14 @@
 // Qwen3-30B-A3B, Qwen3-Coder, ...: Qwen3 with mixtures.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::qwen3_moe {
 
 void read_qwen3_moe(Hyperparameters& h, ModelInfo& model) {
   use_windows(h, read_optional_window(h), {}, model);
   use_mixtures(read_experts(h, model), read_sparse_layers(h, model), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(qwen3_moe) = {
+extern const Family family = {
     .configs = {{"Qwen3MoeForCausalLM", "qwen3_moe",
                  R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":24,
                      "num_key_value_heads":4,"max_position_embeddings":32768,"rms_norm_eps":1e-6,
@@ -26,4 +23,4 @@ PAGODA_FAMILY(qwen3_moe) = {
             .size = "30B-A3B",
             .config = R"({"model_type":"qwen3_moe","num_hidden_layers":48,"head_dim":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen3_moe

@@ -2,9 +2,9 @@
 // head's output, a part of each head that rotates, and mixtures.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::qwen3_next {
 
-PAGODA_FAMILY(qwen3_next) = {
+extern const Family family = {
     .configs = {{"Qwen3NextForCausalLM", "qwen3_next",
                  R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":48,
                      "num_attention_heads":16,"num_key_value_heads":2,"max_position_embeddings":32768,
@@ -25,4 +25,4 @@ PAGODA_FAMILY(qwen3_next) = {
             .differs = "Qwen 3.5 with mixtures, other tensor names; one rank only",
             .size = "80B-A3B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen3_next

@@ -1,17 +1,14 @@
 // The text part of Qwen3-VL with mixtures.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::qwen3_vl_moe {
 
 void read_qwen3_vl_moe(Hyperparameters& h, ModelInfo& model) {
   h.only("norm_topk_prob", true);
   use_mixtures(read_experts(h, model), read_sparse_layers(h, model), model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(qwen3_vl_moe) = {
+extern const Family family = {
     .configs = {{"Qwen3VLMoeTextModel", "qwen3_vl_moe_text",
                  R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,
                      "num_attention_heads":16,"num_key_value_heads":16,"max_position_embeddings":128000,
@@ -32,4 +29,4 @@ PAGODA_FAMILY(qwen3_vl_moe) = {
             .config = R"({"model_type":"qwen3_vl_moe_text","num_hidden_layers":48,"num_key_value_heads":4,
                           "head_dim":128})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::qwen3_vl_moe

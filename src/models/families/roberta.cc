@@ -3,8 +3,7 @@
 
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::roberta {
 
 constexpr std::string_view kAbsent =
     R"({"vocab_size":30522,"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
@@ -18,9 +17,7 @@ void read_roberta(Hyperparameters& h, ModelInfo& model) {
   model.decoder.max_positions -= model.decoder.position_offset;
 }
 
-}  // namespace
-
-PAGODA_FAMILY(roberta) = {
+extern const Family family = {
     .architecture = "bert",
     .configs = {{"RobertaForMaskedLM", "roberta",
                  R"({"vocab_size":50265,"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
@@ -36,4 +33,4 @@ PAGODA_FAMILY(roberta) = {
             .differs = "BERT with positions counted from the padding id; as GGUF it is a `bert`",
             .vectors = true}};
 
-}  // namespace pagoda
+}  // namespace pagoda::roberta

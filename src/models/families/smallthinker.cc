@@ -2,8 +2,7 @@
 // in these layers alone where there are any.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::smallthinker {
 
 void route_early(DecoderConfig& decoder) {
   each_mixture(decoder, [](MixtureConfig& mixture) { mixture.routes_early = true; });
@@ -34,9 +33,7 @@ void read_gguf(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_alone(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(smallthinker) = {
+extern const Family family = {
     .configs = {{"SmallThinkerForCausalLM", "smallthinker",
                  R"({"vocab_size":151936,"hidden_size":1536,"num_attention_heads":12,"num_key_value_heads":2,
                      "max_position_embeddings":131072,"rms_norm_eps":1e-6,"rope_theta":1000000,
@@ -60,4 +57,4 @@ PAGODA_FAMILY(smallthinker) = {
             .checked = "transformers' SmolLM3 with these mixtures in its place",
             .size = "4B-A0.6B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::smallthinker

@@ -1,8 +1,7 @@
 // SmolLM3: Llama whose no RoPE in every fourth layer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::smollm3 {
 
 void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t interval = h.integer("no_rope_layer_interval", 4);
@@ -20,9 +19,7 @@ void read_smollm3(Hyperparameters& h, ModelInfo& model) {
               model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(smollm3) = {
+extern const Family family = {
     .configs = {{"SmolLM3ForCausalLM", "smollm3",
                  R"({"vocab_size":128256,"hidden_size":2048,"intermediate_size":11008,"num_hidden_layers":36,
                      "num_attention_heads":16,"num_key_value_heads":4,"max_position_embeddings":32768,
@@ -37,4 +34,4 @@ PAGODA_FAMILY(smollm3) = {
             .checked = "own reference in numpy",
             .size = "3B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::smollm3

@@ -1,8 +1,7 @@
 // Solar Open (Upstage): Llama with mixtures in every layer, chosen as DeepSeek-V3's.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::solar_open {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   h.only("use_qk_norm", false);
@@ -10,9 +9,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
   read_deepseek_like(h, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(solar_open) = {
+extern const Family family = {
     .architecture = "solar-open",
     .configs =
         {{"SolarOpenForCausalLM", "solar_open",
@@ -26,4 +23,4 @@ PAGODA_FAMILY(solar_open) = {
             .differs = "mixtures in every layer, sigmoid routing with a correction",
             .size = "100B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::solar_open

@@ -1,17 +1,14 @@
 // StableLM 2: Llama with layer norms, of which RoPE on a quarter of each head.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::stablelm {
 
 void read(Hyperparameters& h, ModelInfo& model) {
   if (h.boolean("use_parallel_residual", false)) set_parallel(model.decoder);
   if (h.boolean("qk_layernorm", has_query_norm(h))) norm_each_head(model.decoder);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(stablelm) = {
+extern const Family family = {
     .configs = {{"StableLmForCausalLM", "stablelm",
                  R"({"vocab_size":50304,"hidden_size":2560,"intermediate_size":6912,
                      "max_position_embeddings":4096,"bos_token_id":0,"eos_token_id":0,
@@ -30,4 +27,4 @@ PAGODA_FAMILY(stablelm) = {
             .size = "1.6B",
             .config = R"({"model_type":"stablelm","hidden_size":2048,"num_hidden_layers":24})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::stablelm

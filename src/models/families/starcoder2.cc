@@ -1,9 +1,9 @@
 // StarCoder 2: Llama with layer norms, biases and a plain MLP of GELU.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::starcoder2 {
 
-PAGODA_FAMILY(starcoder2) = {
+extern const Family family = {
     .configs = {{"Starcoder2ForCausalLM", "starcoder2",
                  R"({"vocab_size":49152,"hidden_size":3072,"intermediate_size":12288,"num_hidden_layers":30,
                      "num_attention_heads":24,"num_key_value_heads":2,"max_position_embeddings":4096,
@@ -26,4 +26,4 @@ PAGODA_FAMILY(starcoder2) = {
                           "num_attention_heads":36,"num_key_value_heads":4,"max_position_embeddings":16384,
                           "sliding_window":4096})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::starcoder2

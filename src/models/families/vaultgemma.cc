@@ -1,8 +1,7 @@
 // VaultGemma: Gemma 2 without the norms behind each sublayer.
 #include "models/reading.h"
 
-namespace pagoda {
-namespace {
+namespace pagoda::vaultgemma {
 
 void read_vaultgemma(Hyperparameters& h, ModelInfo& model) {
   offset_norms(model.decoder);
@@ -12,9 +11,7 @@ void read_vaultgemma(Hyperparameters& h, ModelInfo& model) {
   read_window_pattern(h, 2, model);
 }
 
-}  // namespace
-
-PAGODA_FAMILY(vaultgemma) = {
+extern const Family family = {
     .architecture = "vaultgemma",
     .configs = {{"VaultGemmaForCausalLM", "vaultgemma",
                  R"({"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
@@ -31,4 +28,4 @@ PAGODA_FAMILY(vaultgemma) = {
             .config = R"({"model_type":"vaultgemma","hidden_size":1152,"intermediate_size":6912,
                           "num_attention_heads":4,"num_key_value_heads":4})"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::vaultgemma

@@ -1,9 +1,9 @@
 // Youtu-LLM (Tencent): DeepSeek-V3's latent attention with dense feed-forwards.
 #include "models/reading.h"
 
-namespace pagoda {
+namespace pagoda::youtu {
 
-PAGODA_FAMILY(youtu) = {
+extern const Family family = {
     .architecture = "youtu",
     .configs = {{"YoutuForCausalLM", "youtu",
                  R"({"vocab_size":128256,"hidden_size":2048,"intermediate_size":6144,"num_attention_heads":16,
@@ -19,4 +19,4 @@ PAGODA_FAMILY(youtu) = {
     .row = {
         .name = "Youtu-LLM 2B", .differs = "latent attention; as GGUF it is a `deepseek2`", .size = "2B"}};
 
-}  // namespace pagoda
+}  // namespace pagoda::youtu
