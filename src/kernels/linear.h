@@ -75,7 +75,7 @@ class PackedLinear {
   void row(std::int64_t index, float* out) const;
 
   // Rises whenever the bytes of any panel, or the description, come to mean something else.
-  static constexpr std::uint32_t kLayoutVersion = 11;
+  static constexpr std::uint32_t kLayoutVersion = 12;
   // Packed once, it can be written to a file and mapped: description() is everything but bytes(), and holds
   // only for this layout's version, which is in it.
   std::string description() const;

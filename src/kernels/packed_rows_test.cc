@@ -95,9 +95,10 @@ TEST(PackedRows, TakeLittleMoreThanTheFile) {
         << dtype_info(stored).name;
   }
   // Points and signs as the file has them, where they can be looked up.
-  if (detected_cpu_level() == CpuLevel::avx512)
-    EXPECT_EQ(packed_bytes(Table(1, DType::iq2_xxs, kN, kK)),
-              static_cast<double>(dtype_bytes(DType::iq2_xxs, kN * kK)));
+  for (const DType stored : {DType::iq2_xxs, DType::iq2_xs, DType::iq3_xxs})
+    if (detected_cpu_level() == CpuLevel::avx512)
+      EXPECT_EQ(packed_bytes(Table(1, stored, kN, kK)), static_cast<double>(dtype_bytes(stored, kN * kK)))
+          << dtype_info(stored).name;
   // Else numbers of 4 bits or, with a scale for 16 of them, 3.
   for (const DType stored : {DType::iq3_xxs, DType::iq3_s})
     EXPECT_LE(packed_bytes(Table(1, stored, kN, kK)), 4.38 / 8 * kN * kK) << dtype_info(stored).name;

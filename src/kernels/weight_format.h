@@ -38,10 +38,13 @@ enum class PackedFormat : std::uint8_t {
   iq3_xxs,
   iq3_s,
   // IQ2 and IQ1 types, TQ1_0 and TQ2_0, likewise: for 16 inputs w = d / 8 * scale * v, v out of kIq2Values or
-  // kIq1Values. iq2_xxs: the file's points and signs, for processors that look up 64 bytes at once.
+  // kIq1Values.
   iq2,
-  iq2_xxs,
   iq1,
+  // These types as the file's points and signs, for processors that look up 64 bytes at once.
+  iq2_xxs_points,
+  iq2_xs_points,
+  iq3_xxs_points,
   // 8-bit or 4-bit floats of quantised folders, which become bf16 on their way into products of bf16.
   e4m3,   // a float for 128 inputs: w = scale * e4m3
   nf4,    // a float for 64 inputs: w = scale * v, v out of kNf4Values
@@ -56,7 +59,7 @@ enum class PackedFormat : std::uint8_t {
   wide16,
   wide16m,
 };
-inline constexpr int kNumPackedFormats = 32;
+inline constexpr int kNumPackedFormats = 34;
 // Sums of so many products of PackedFormat::i8, of numbers down to -128, are below 2^31.
 inline constexpr std::int64_t kMostIntegerInputs = (std::int64_t{1} << 17) - 1;
 // Whether weights for 8-bit products have a minimum beside their scale, as shares of the output's unit.
@@ -68,7 +71,7 @@ constexpr bool has_minimum_shares(PackedFormat format) {
 // are multiplied by rows in int8 with one scale for kSuperBlockInputs, as GGML does, whose sums
 // are integers over all of these.
 constexpr bool keeps_file_numbers(PackedFormat format) {
-  return format >= PackedFormat::q2_k && format <= PackedFormat::iq1;
+  return format >= PackedFormat::q2_k && format <= PackedFormat::iq3_xxs_points;
 }
 
 // The values of the 4-bit numbers of IQ4_NL and IQ4_XS.
@@ -99,13 +102,13 @@ struct SuperBlock {
   std::uint8_t numbers[kSuperBlockInputs];
 };
 
-// Weights of IQ2_XXS as the file has them: points of a table of 256, eight inputs each. Signs are of 32
-// inputs: 7 bits for 8 of them, since the eighth makes their number even, and above these a scale s of 4
-// bits, which means 2 s + 1.
+// Weights of IQ2 and IQ3 types as the file has them: points of a table, eight inputs each or, of IQ3 types,
+// four. A bit of `signs` is set where a weight is negative. A scale s, of 16 inputs, means 2 s + 1.
 struct PointBlock {
   std::uint16_t d = 0;  // in half precision
-  std::uint32_t signs[kSuperBlockInputs / 32] = {};
-  std::uint8_t points[kSuperBlockInputs / 8] = {};
+  std::uint16_t points[kSuperBlockInputs / 4] = {};
+  std::uint8_t signs[kSuperBlockInputs / 8] = {};
+  std::uint8_t scales[kSuperBlockInputs / 16] = {};
 };
 
 // 32 of a row's weights in 8 bits: w = scale * u + minimum, u in 0..255. Where the weights have no minimum of

@@ -421,8 +421,13 @@ const LinearKernels& LinearKernels::amx() {
     all.tiles[static_cast<std::size_t>(PackedFormat::iq3_xxs)] = run_amx_blocks<PackedFormat::iq3_xxs>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq3_s)] = run_amx_blocks<PackedFormat::iq3_s>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq2)] = run_amx_blocks<PackedFormat::iq2>;
-    all.tiles[static_cast<std::size_t>(PackedFormat::iq2_xxs)] = run_amx_blocks<PackedFormat::iq2_xxs>;
     all.tiles[static_cast<std::size_t>(PackedFormat::iq1)] = run_amx_blocks<PackedFormat::iq1>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq2_xxs_points)] =
+        run_amx_blocks<PackedFormat::iq2_xxs_points>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq2_xs_points)] =
+        run_amx_blocks<PackedFormat::iq2_xs_points>;
+    all.tiles[static_cast<std::size_t>(PackedFormat::iq3_xxs_points)] =
+        run_amx_blocks<PackedFormat::iq3_xxs_points>;
     all.bf16_rows = all.integer_rows = all.block_rows = kHighestPanel;
     all.panel_sum_bytes = sizeof(PanelSums);
     all.widens_whole_strips = true;

@@ -217,10 +217,14 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
      kIq3SBytes.bytes},
     {"iq2", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
      kIq2Bytes.bytes, 0, nullptr, kIqShare},
-    {"iq2_xxs", 0, 256, 32, 32 + 1024, 2, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
-     kIq2Bytes.bytes, 0, nullptr, kIqShare},
     {"iq1", 0, 256, 288, 288 + 1536, 3, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
      kIq1Bytes.bytes, 0, nullptr, kIqShare},
+    {"iq2_xxs_points", 0, 256, 32, 32 + 1024, 2, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
+     kIq2Bytes.bytes, 0, nullptr, kIqShare},
+    {"iq2_xs_points", 0, 256, 160, 160 + 1024, 2, PanelScales::bytes, 16, false, 128, PackedFormat::wide16,
+     kIq2Bytes.bytes, 0, nullptr, kIqShare},
+    {"iq3_xxs_points", 0, 256, 32, 32 + 1536, 3, PanelScales::bytes, 32, false, 128, PackedFormat::wide32,
+     kIq3XxsBytes.bytes, 0, nullptr, kIq3XxsShare},
     {"e4m3", 0, 128, 64, 64 + 2048, 0, PanelScales::floats, 128, false, 0, PackedFormat::bf16, nullptr, 8},
     {"nf4", 0, 64, 64, 64 + 512, 0, PanelScales::floats, 64, false, 0, PackedFormat::bf16, nullptr, 4,
      kNf4Values},
@@ -238,7 +242,9 @@ constexpr const PanelLayout& panel_layout(PackedFormat format) {
 // Whether weights lie as codes of floats, which become bf16 on their way into products.
 constexpr bool has_codes(PackedFormat format) { return panel_layout(format).code_bits > 0; }
 // Whether weights lie as points of a table (panel_points.h).
-constexpr bool has_points(PackedFormat format) { return format == PackedFormat::iq2_xxs; }
+constexpr bool has_points(PackedFormat format) {
+  return format >= PackedFormat::iq2_xxs_points && format <= PackedFormat::iq3_xxs_points;
+}
 // Whether weights lie in fewer bits than they are multiplied in: those, or numbers that become bytes.
 constexpr bool is_narrow(PackedFormat format) {
   return has_codes(format) || (panel_layout(format).bits > 0 && panel_layout(format).bits < 8);

@@ -295,7 +295,7 @@ void pack_strips(const KernelContext& context, const TensorView& view, const Lin
           &rounded};
       std::byte* work = scratch.take(static_cast<std::size_t>(2 * round_up(storage.k, 16) + 16) * 4);
       if (has_points(segment.format)) {
-        pack_points(view, s.first_row, s.rows, s.out);
+        pack_points(view, segment.format, s.first_row, s.rows, s.out);
       } else if (keeps_file_numbers(segment.format)) {
         pack_super_blocks(s, segment.format);
       } else if (has_codes(segment.format)) {

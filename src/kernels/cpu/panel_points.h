@@ -1,9 +1,9 @@
 #pragma once
-// Panels of IQ2_XXS as points of a table of 256 (has_points), in as many bits as the file has: 256 inputs of
-// 16 outputs begin with d in half precision. A line is a word of 32 bits for each output. For 32 inputs there
-// are a line of indices, a byte each, and one of signs and scales, as PointBlock has them. Input 8 j + b of
-// the 32 is coordinate b of byte j's point. So what is looked up for one coordinate of a line's points is
-// four inputs of each output side by side.
+// Panels of IQ2_XXS, IQ2_XS and IQ3_XXS as points of a table (has_points), in as many bits as the file has. A
+// block is 256 inputs of 16 outputs: d in half precision; of IQ2_XS the scales of 16 inputs each, two to a
+// byte, the first below; then for 32 inputs each a line of indices, two of IQ3_XXS, and one of signs. A line
+// is a word of 32 bits for each output. The word of signs has 7 of each 8 inputs, since the eighth makes
+// their number even, and above these the scale of all 32 or, of IQ2_XS, the ninth bits of the indices.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,42 +12,81 @@
 
 namespace pagoda::cpu {
 
-constexpr int kPoints = 256, kPointGroups = kSuperBlockInputs / 32;
+constexpr int kPointGroups = kSuperBlockInputs / 32;  // a block has so many
 
-constexpr std::int64_t indices_at(int group) {
-  constexpr PackedFormat kFormat = PackedFormat::iq2_xxs;
-  return scale_bytes(kFormat) + group * number_bytes(kFormat);
-}
-constexpr std::int64_t signs_at(int group) { return indices_at(group) + 64; }
+struct PointLayout {
+  int coordinates;   // each point has 8, or 4
+  int index_bits;    // 8 or 9
+  int scale_inputs;  // 32 have one scale; or 16, whose scales are bytes behind d
 
-// Four coordinates' sizes are a byte, 2 bits each, the lowest ones the first one's. With its sign a size
-// becomes a weight so: the byte is shifted right, and bits other than `where` become those of a byte of
-// signs, of which bit `sign` is the coordinate's. A table says what the lower 6 bits mean.
-struct SizeField {
-  int shift, where, sign;
+  // The lines of indices for 32 inputs.
+  constexpr int lines() const { return 8 / coordinates; }
+  constexpr bool has_scale_bytes() const { return scale_inputs == 16; }
+  constexpr std::int64_t scales_at(int group) const { return 32 + 16 * group; }
+  constexpr std::int64_t index_at(int group, int line) const {
+    return (has_scale_bytes() ? scales_at(kPointGroups) : 32) + 64 * (group * (lines() + 1) + line);
+  }
+  constexpr std::int64_t signs_at(int group) const { return index_at(group, lines()); }
 };
-inline constexpr SizeField kSizeFields[4] = {{0, 0x03, 2}, {0, 0x0c, 0}, {0, 0x30, 1}, {2, 0x30, 3}};
+constexpr PointLayout point_layout(PackedFormat format) {
+  if (format == PackedFormat::iq2_xs_points) return {8, 9, 16};
+  return {format == PackedFormat::iq3_xxs_points ? 4 : 8, 8, 32};
+}
 
-// The matrix that makes such a byte of signs out of 7 bits (`parities` of simd_avx512.h): of coordinates
-// 4 * half to 4 * half + 3 of eight.
-constexpr std::uint64_t sign_matrix(int half) {
+// Eight lines of 4 bytes for each output come out of 32 inputs, in two halves: with a scale for 32 inputs,
+// line b has inputs 8 j + b, so that a half is 4 coordinates of all its points. With a scale for 16 a half
+// has one: line 4 h + i has inputs 16 h + 8 (j % 2) + 4 (j / 2) + i.
+constexpr int input_of(const PointLayout& layout, int line, int j) {
+  if (layout.scale_inputs == 32) return 8 * j + line;
+  return line / 4 * 16 + j % 2 * 8 + j / 2 * 4 + line % 4;
+}
+
+// A table gives the sizes of 4 coordinates of a point of 8, 2 bits each, or of 2 of a point of 4, in 4 bits
+// each. Bits that sizes do not take, or that others take, become signs, and a second table says what the
+// lower 6 bits of such a byte mean. Each byte merged so is two lines: of points of 8, sizes 0 and 2, and
+// after a shift 1 and 3, in the first and the second of the second tables; of points of 4, both in the first
+// one, the upper one after a shift.
+struct MergedLine {
+  int merge;       // one of four merged bytes, two in each half
+  int table;       // the second table for it
+  int shift;       // the merged byte is shifted so far to the right
+  int where;       // bits that sizes have in the merged byte
+  int size, sign;  // the lowest bit of its own size, and that of its sign, once it is shifted
+};
+constexpr MergedLine merged_line(const PointLayout& layout, int line) {
+  const int half = line / 4, i = line % 4;
+  if (layout.coordinates == 8) return {2 * half + i % 2, i / 2, 0, 0x33, 4 * (i / 2), 2 + i / 2};
+  return {2 * half + i / 2, 0, 4 * (i % 2), 0x77, 0, 3};
+}
+
+// The matrix that makes a merged byte's signs out of the 7 of eight coordinates (`parities` of
+// simd_avx512.h). With a scale for 16 inputs: those of both merged bytes of 4 coordinates, the second ones
+// kSecondMergedShift bits further up.
+constexpr int kSecondMergedShift = 2;
+constexpr std::uint64_t sign_matrix(const PointLayout& layout, int part) {
   std::uint64_t matrix = 0;
-  for (int i = 0; i < 4; ++i) {
-    const int of = 4 * half + i;
-    matrix |= std::uint64_t{of == 7 ? 0x7fu : 1u << of} << (8 * (7 - kSizeFields[i].sign));
+  for (int of = 0; of < 8; ++of) {
+    const MergedLine merged = merged_line(layout, of);
+    const bool in_halves = layout.scale_inputs == 16;
+    if ((in_halves ? of / 4 : merged.merge) != part) continue;
+    const int bit = merged.sign + merged.shift + (in_halves ? merged.merge % 2 * kSecondMergedShift : 0);
+    matrix |= std::uint64_t{of == 7 ? 0x7fu : 1u << of} << (8 * (7 - bit));
   }
   return matrix;
 }
 
-// The bytes of coordinates 0 to 3 of each point, and of 4 to 7; and each field's weights, 128 larger.
+// The sizes of each point, of the first half of its coordinates and of the others; and the weights, 128
+// larger.
 struct PointTables {
-  std::uint8_t sizes[2][kPoints], weights[4][64];
+  std::uint8_t sizes[2][512], weights[2][64];
 };
-const PointTables& point_tables();
+const PointTables& point_tables(PackedFormat format);
 
 // `rows` of a matrix, 16 or fewer, from `first_row` on into their strip.
-void pack_points(const TensorView& view, std::int64_t first_row, std::int64_t rows, std::uint8_t* strip);
-// Weights of a block of output c over d and the panel's share: values, and the scales of 32 each.
-void point_values(const std::byte* block, std::int64_t c, std::int8_t* values, std::int8_t* scales);
+void pack_points(const TensorView& view, PackedFormat format, std::int64_t first_row, std::int64_t rows,
+                 std::uint8_t* strip);
+// Weights of a block of output c over d and the panel's share: values, and the scales of 16 each.
+void point_values(PackedFormat format, const std::byte* block, std::int64_t c, std::int8_t* values,
+                  std::int8_t* scales);
 
 }  // namespace pagoda::cpu

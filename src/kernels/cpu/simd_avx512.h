@@ -160,19 +160,28 @@ PAGODA_INLINE Quads quads_of(W w) { return {{w}}; }
 
 // Points of a table (linear_points_inl.h).
 #define PAGODA_LOOKS_UP_POINTS 1
-// The bytes of a table of 256.
-PAGODA_INLINE W look_up_256(const std::uint8_t* table, W index) {
-  const auto half = [&](int at) {
-    return _mm512_permutex2var_epi8(_mm512_loadu_si512(table + at), index,
-                                    _mm512_loadu_si512(table + at + 64));
-  };
-  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), half(0), half(128));
+// The highest bit of each of 64 bytes.
+using ByteBits = __mmask64;
+PAGODA_INLINE ByteBits highest_bits(W w) { return _mm512_movepi8_mask(w); }
+// The bytes of a table of 2^kBits by indices whose lower 8 bits are a byte. upper: their bits 7 and above.
+template <int kBits>
+PAGODA_INLINE W look_up_index(const std::uint8_t* table, W index, const ByteBits* upper) {
+  if constexpr (kBits == 7) {
+    return _mm512_permutex2var_epi8(_mm512_loadu_si512(table), index, _mm512_loadu_si512(table + 64));
+  } else {
+    const W low = look_up_index<kBits - 1>(table, index, upper);
+    const W high = look_up_index<kBits - 1>(table + (1 << (kBits - 1)), index, upper);
+    return _mm512_mask_blend_epi8(upper[kBits - 8], low, high);
+  }
 }
-// The bytes of a table of 64 by the lower 6 bits: those of a where `where` is set, else those of b.
-PAGODA_INLINE W look_up_either(const std::uint8_t* table, W a, W b, int where) {
-  constexpr int kFirstWhereSet = 0xca;
-  const W index = _mm512_ternarylogic_epi32(_mm512_set1_epi8(static_cast<char>(where)), a, b, kFirstWhereSet);
+// The bytes of a table of 64 by the lower 6 bits.
+PAGODA_INLINE W look_up_64(const std::uint8_t* table, W index) {
   return _mm512_permutexvar_epi8(index, _mm512_loadu_si512(table));
+}
+// The bits of a where each byte of `where` has one, else those of b.
+PAGODA_INLINE W where_set(int where, W a, W b) {
+  constexpr int kFirstWhereSet = 0xca;
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi8(static_cast<char>(where)), a, b, kFirstWhereSet);
 }
 // Four times 7 bits of each word as bytes; what their upper bits are is not said.
 PAGODA_INLINE W sevens_of(W words) {
@@ -183,6 +192,19 @@ PAGODA_INLINE W parities(W w, std::uint64_t matrix) {
   return _mm512_gf2p8affine_epi64_epi8(w, _mm512_set1_epi64(static_cast<long long>(matrix)), 0);
 }
 PAGODA_INLINE I upper_four_bits(I words) { return _mm512_srli_epi32(words, 28); }
+// Bit 28 + j of each word as the highest bit of its byte j.
+PAGODA_INLINE W spread_upper_four(W words) {
+  return _mm512_multishift_epi64_epi8(_mm512_set1_epi64(0x3837363518171615), words);
+}
+// Two lines of the same words: the lower halves of a's and b's, and the upper ones.
+PAGODA_INLINE W join_lower_halves(W a, W b) {
+  constexpr int kFirstWhereSet = 0xca;
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), a, _mm512_slli_epi32(b, 16), kFirstWhereSet);
+}
+PAGODA_INLINE W join_upper_halves(W a, W b) {
+  constexpr int kFirstWhereSet = 0xca;
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), _mm512_srli_epi32(a, 16), b, kFirstWhereSet);
+}
 // In each lane byte j of w[i] becomes byte i of w[j].
 PAGODA_INLINE void turn_bytes(W (&w)[4]) {
   constexpr int kFirstWhereSet = 0xca;

@@ -75,10 +75,10 @@ void unpack_points(PackedFormat format, const std::byte* strip, std::int64_t c, 
   for (const std::byte* block = strip; k > 0; k -= kSuperBlockInputs, block += panel.block_bytes) {
     const float d = panel.share * half_to_float(load<std::uint16_t>(block + 2 * c));
     std::int8_t values[kSuperBlockInputs];
-    std::int8_t scales[kPointGroups];
-    point_values(block, c, values, scales);
+    std::int8_t scales[kSuperBlockInputs / 16];
+    point_values(format, block, c, values, scales);
     for (int i = 0; i < kSuperBlockInputs; ++i)
-      *out++ = d * static_cast<float>(scales[i / 32]) * static_cast<float>(values[i]);
+      *out++ = d * static_cast<float>(scales[i / 16]) * static_cast<float>(values[i]);
   }
 }
 

@@ -92,9 +92,17 @@ inline void scales_and_minima(Bytes s, SuperBlock& out) {
 }
 
 // The signs of 8 numbers out of the lowest 7 bits: the eighth makes the number of negative ones even.
-inline int even_signs(std::uint32_t bits) {
+inline std::uint8_t even_signs(std::uint32_t bits) {
   const std::uint32_t seven = bits & 127;
-  return static_cast<int>(seven | (std::popcount(seven) & 1u) << 7);
+  return static_cast<std::uint8_t>(seven | (std::popcount(seven) & 1u) << 7);
+}
+
+// A scale of 4 bits and a half, as IQ2 and IQ3 types have them, twice.
+inline std::int8_t odd_scale(std::uint32_t bits) { return static_cast<std::int8_t>(2 * (bits & 15) + 1); }
+// Such scales, two to a byte.
+template <int kBytes>
+void split_scales(Bytes bytes, std::uint8_t* out) {
+  for (int i = 0; i < 2 * kBytes; ++i) out[i] = bytes[i / 2] >> (4 * (i % 2)) & 15;
 }
 
 // The low halves of 16 bytes, then the high ones.

@@ -16,7 +16,7 @@ void put_point(int p, std::uint16_t point, bool down, SuperBlock& out) {
   }
 }
 
-std::int8_t odd_scale(int bits) { return static_cast<std::int8_t>(2 * (bits & 7) + 1); }
+std::int8_t scale_of_3_bits(int bits) { return static_cast<std::int8_t>(2 * (bits & 7) + 1); }
 
 // The high bits, the scale and the direction of 32 numbers of IQ1_S.
 std::uint16_t shared_s(Bytes b, std::int64_t group) { return load<std::uint16_t>(b + 34 + 2 * group); }
@@ -25,7 +25,7 @@ void read_s(Bytes b, SuperBlock& out) {
   out.d = load<std::uint16_t>(b);
   for (int g = 0; g < 8; ++g) {
     const int high = shared_s(b, g);
-    out.scales[2 * g] = out.scales[2 * g + 1] = odd_scale(high >> 12);
+    out.scales[2 * g] = out.scales[2 * g + 1] = scale_of_3_bits(high >> 12);
     for (int p = 0; p < 4; ++p)
       put_point(4 * g + p, kIq1Grid[b[2 + 4 * g + p] | (high >> (3 * p) & 7) << 8], (high & 0x8000) != 0,
                 out);
@@ -36,7 +36,7 @@ void read_s(Bytes b, SuperBlock& out) {
 WeightStep step_s(Bytes row, std::int64_t group) {
   const Bytes b = row + group / 8 * dtype_info(DType::iq1_s).block_bytes;
   return WeightStep::symmetric(kIqShare * load_half(b) *
-                               static_cast<float>(odd_scale(shared_s(b, group % 8) >> 12)));
+                               static_cast<float>(scale_of_3_bits(shared_s(b, group % 8) >> 12)));
 }
 
 void read_m(Bytes b, SuperBlock& out) {
@@ -44,7 +44,7 @@ void read_m(Bytes b, SuperBlock& out) {
   out.d = 0;
   for (int i = 0; i < 4; ++i) out.d |= static_cast<std::uint16_t>((scales[2 * i + 1] >> 4) << (4 * i));
   for (int g = 0; g < 16; ++g)
-    out.scales[g] = odd_scale(load<std::uint16_t>(scales + g / 4 * 2) >> (3 * (g % 4)));
+    out.scales[g] = scale_of_3_bits(load<std::uint16_t>(scales + g / 4 * 2) >> (3 * (g % 4)));
   for (int p = 0; p < 32; ++p) {
     const int more = high[p / 2] >> (4 * (p % 2));
     put_point(p, kIq1Grid[b[p] | (more & 7) << 8], (more & 8) != 0, out);

@@ -7,24 +7,13 @@
 namespace pagoda::formats {
 namespace {
 
-// The numbers of point `p` of a block as kIq3XxsValues and kIq3SValues count them: three bits of the size,
-// then the sign. signs: of its 4 coordinates.
-void put_point(int p, std::uint16_t point, int signs, SuperBlock& out) {
-  for (int i = 0; i < 4; ++i)
-    out.numbers[4 * p + i] = static_cast<std::uint8_t>((point >> (4 * i) & 7) | (signs >> i & 1) << 3);
-}
-
-// A scale of 4 bits and a half, twice.
-std::int8_t odd_scale(std::uint32_t bits) { return static_cast<std::int8_t>(2 * (bits & 15) + 1); }
-
-void read_xxs(Bytes b, SuperBlock& out) {
+void points_xxs(Bytes b, PointBlock& out) {
   out.d = load<std::uint16_t>(b);
-  for (int g = 0; g < 8; ++g) {
-    const auto word = load<std::uint32_t>(b + 66 + 4 * g);
-    out.scales[g] = odd_scale(word >> 28);
-    for (int p = 0; p < 8; ++p)
-      put_point(8 * g + p, kIq3XxsGrid[b[2 + 8 * g + p]], even_signs(word >> (p / 2 * 7)) >> (p % 2 * 4),
-                out);
+  for (int p = 0; p < 64; ++p) out.points[p] = b[2 + p];
+  for (int i = 0; i < 32; ++i) {
+    const auto word = load<std::uint32_t>(b + 66 + i / 4 * 4);
+    out.signs[i] = even_signs(word >> (i % 4 * 7));
+    out.scales[i / 2] = static_cast<std::uint8_t>(word >> 28);
   }
 }
 
@@ -35,14 +24,30 @@ WeightStep step_xxs(Bytes row, std::int64_t group) {
   return WeightStep::symmetric(kIq3XxsShare * load_half(b) * static_cast<float>(scale));
 }
 
-void read_s(Bytes b, SuperBlock& out) {
+void points_s(Bytes b, PointBlock& out) {
+  const Bytes high = b + 66, signs = b + 74, scales = b + 106;
   out.d = load<std::uint16_t>(b);
-  for (int g = 0; g < 8; ++g) out.scales[g] = odd_scale(b[106 + g / 2] >> (4 * (g % 2)));
-  for (int p = 0; p < 64; ++p) {
-    const int index = b[2 + p] | (b[66 + p / 8] >> (p % 8) & 1) << 8;
-    put_point(p, kIq3SGrid[index], b[74 + p / 2] >> (p % 2 * 4), out);
-  }
+  std::uint8_t of_32[8];
+  split_scales<4>(scales, of_32);
+  for (int g = 0; g < 16; ++g) out.scales[g] = of_32[g / 2];
+  for (int p = 0; p < 64; ++p)
+    out.points[p] = static_cast<std::uint16_t>(b[2 + p] | (high[p / 8] >> (p % 8) & 1) << 8);
+  std::memcpy(out.signs, signs, sizeof out.signs);
 }
+
+// The numbers of a block as kIq3XxsValues and kIq3SValues count them: three bits of the size, then the sign.
+template <void (*kPoints)(Bytes block, PointBlock& out), const auto& kGrid>
+void read(Bytes b, SuperBlock& out) {
+  PointBlock block;
+  kPoints(b, block);
+  out.d = block.d;
+  for (int g = 0; g < 8; ++g) out.scales[g] = odd_scale(block.scales[2 * g]);
+  for (int i = 0; i < kSuperBlockInputs; ++i)
+    out.numbers[i] = static_cast<std::uint8_t>((kGrid[block.points[i / 4]] >> (4 * (i % 4)) & 7) |
+                                               (block.signs[i / 8] >> (i % 8) & 1) << 3);
+}
+
+constexpr auto read_s = read<points_s, kIq3SGrid>;
 
 // Evenly spaced: the odd numbers of -15 to 15.
 NibbleGroup nibbles_s(Bytes row, std::int64_t group) {
@@ -54,16 +59,23 @@ NibbleGroup nibbles_s(Bytes row, std::int64_t group) {
                     [&](int i) { return (kIq3SValues[b.numbers[32 * g + i]] + 15) / 2; });
 }
 
+constexpr WeightFormat of_xxs() {
+  WeightFormat out = valued_format<DType::iq3_xxs, PackedFormat::iq3_xxs, read<points_xxs, kIq3XxsGrid>, 32,
+                                   kIq3XxsValues, kIq3XxsShare>(step_xxs);
+  out.point_panels = PackedFormat::iq3_xxs_points;
+  out.points = points_xxs;
+  return out;
+}
+
 constexpr WeightFormat of_s() {
-  WeightFormat format = valued_format<DType::iq3_s, PackedFormat::iq3_s, read_s, 32, kIq3SValues>(nullptr);
-  format.nibbles = nibbles_s;
-  return format;
+  WeightFormat out = valued_format<DType::iq3_s, PackedFormat::iq3_s, read_s, 32, kIq3SValues>(nullptr);
+  out.nibbles = nibbles_s;
+  return out;
 }
 
 }  // namespace
 
-const WeightFormat iq3_xxs =
-    valued_format<DType::iq3_xxs, PackedFormat::iq3_xxs, read_xxs, 32, kIq3XxsValues, kIq3XxsShare>(step_xxs);
+const WeightFormat iq3_xxs = of_xxs();
 const WeightFormat iq3_s = of_s();
 
 }  // namespace pagoda::formats
