@@ -44,6 +44,12 @@ std::int32_t group_bytes(Element weight) {
   return static_cast<std::int32_t>(KernelLaunches::row_bytes(weight, kQuantizedUnit) / 4);
 }
 
+// Blocks of rows of a product of few rows.
+std::uint32_t few_blocks(std::int32_t group, std::int32_t rows) {
+  const std::int32_t each = few_block_rows(group);
+  return u32((rows + each - 1) / each);
+}
+
 // Tiles load and store several words at once.
 bool aligned(const void* x, const void* weight, const float* y) {
   const auto rest = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16; };
@@ -202,7 +208,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   const std::int32_t group = group_bytes(weight);
   LaunchShape shape = {.grid = blocks_of(tile, args.rows, args.n), .block = {u32(product_threads(tile))}};
   if (few) {
-    shape.shared_bytes = few_shared_bytes(group, std::min(args.rows, kFewRows.rows), args.k);
+    shape.grid.x = few_blocks(group, args.rows);
+    shape.shared_bytes = few_shared_bytes(group, std::min(args.rows, few_block_rows(group)), args.k);
     return put(id, shape, FewLinearArgs{.product = args, .norm = {}, .output = {}});
   }
   shape.shared_bytes = product_shared_bytes(tile, group);
@@ -258,7 +265,9 @@ Status KernelLaunches::linear_few(std::span<const Matrix> matrices, FewLinearArg
   if (product.stride == 0) product.stride = columns;
   if (args.norm.kind != InputNorm::Kind::none) product.rounded = nullptr;
   PAGODA_RETURN_IF_ERROR(round_few(product, gated ? 2 * columns : columns));
-  const Dim3 grid = {1, u32(tiles)}, block = {u32(product_threads(kFewRows))};
+  // Types that share a launch have blocks of as many rows.
+  const Dim3 grid = {few_blocks(group_bytes(matrices[0].element), product.rows), u32(tiles)},
+             block = {u32(product_threads(kFewRows))};
   if (matrices.size() > 1) {
     parts.all = args;
     return put(KernelId::linear_few_parts, grid, block, shared, parts);

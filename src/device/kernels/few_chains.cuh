@@ -51,8 +51,12 @@ struct FewCopies {
   static constexpr bool kWhole = kGroupBytes<T> != kGroupBytes<Bf16> &&
                                  kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T> && !kFloats4<T>;
   static constexpr bool kHasScales = kScalesOfBlocks<T> || kFloats4<T>;  // that come with the stages
+  // All pieces of a lane begin at the same byte of their rows where these are 8-bit floats, so that as much
+  // is left of each (a row that is not there is row 0, too), and lines four apart are swizzled as one.
+  static constexpr int kPlaces = kFloats8<T> ? 2 : kCount, kLefts = kFloats8<T> ? 1 : kCount;
+  static_assert(kLefts == kCount || 32 % Sizes::kPieces == 0);
   const unsigned char* from[kCount];
-  int to[kCount], left[kCount];
+  int to[kPlaces], left[kLefts];
   const unsigned char* scales;  // this lane's line's
   bool has_scales;
 
@@ -66,10 +70,10 @@ struct FewCopies {
       const int line = kFloats4<T> ? i / 8 + i / 4 % 2 * 4 : i / Sizes::kPieces, piece = i % Sizes::kPieces;
       const std::int64_t row = few_row(args, output, first_n, line);
       // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
-      const bool there = i < kAll && (kWhole || row >= 0);
+      const bool there = i < kAll && (kWhole || kFloats8<T> || row >= 0);
       from[j] = weights + (there && row >= 0 ? row * row_bytes + 16 * piece : 16 * piece);
-      to[j] = place_of<T>(line, piece, Sizes::kPitch);
-      left[j] = there ? code_bytes - 16 * piece : 0;
+      if (j < kPlaces) to[j] = place_of<T>(line, piece, Sizes::kPitch);
+      if (j < kLefts) left[j] = there ? code_bytes - 16 * piece : 0;
     }
     if constexpr (kHasScales) {
       const std::int64_t row = few_row(args, output, first_n, static_cast<int>(threadIdx.x % 32));
@@ -83,9 +87,10 @@ struct FewCopies {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const bool mine = kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32;
-      copy_async(stage + to[j], from[j], kWhole || left[j] > 0, mine && wanted);
+      copy_async(stage + to[j % kPlaces] + j / kPlaces * 4 * Sizes::kPitch, from[j],
+                 kWhole || left[j % kLefts] > 0, mine && wanted);
       from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
-      if (!kWhole) left[j] -= Sizes::kRowStep;
+      if (!kWhole && j >= kCount - kLefts) left[j % kLefts] -= Sizes::kRowStep;
     }
     if constexpr (kScalesOfBlocks<T>)
       copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
@@ -106,7 +111,7 @@ __device__ __forceinline__ int input_pitch(int stages) {
   return 2 * FewSizes<T>::kDepth * stages + (FewSizes<T>::kWidens ? 16 : 0);
 }
 template <class T>
-__device__ __forceinline__ int input_place(int line, int piece, int pitch) {
+__device__ __forceinline__ int place_of_input(int line, int piece, int pitch) {
   return FewSizes<T>::kWidens ? line * pitch + 16 * piece : swizzled(line, piece, pitch);
 }
 
@@ -137,6 +142,18 @@ struct FewScales {
       load_stage_scales(from, first_k + chain * kFloat8Scale, of[chain]);
   }
 };
+
+// Numbers that multiply the rows' sums.
+template <class T>
+__device__ __forceinline__ void load_few_scales(const LinearArgs& args, const OutputFunction& output,
+                                                int first_n, ColumnScales<1>& scales) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t row = few_row(args, output, first_n, 2 * static_cast<int>(threadIdx.x % 4) + i);
+    scales.at[0][i] =
+        row < 0 ? 0.0f : row_scale(stored_row(static_cast<const T*>(args.weight), row, args.k), args.k);
+  }
+}
 
 // Scales of x: none; or those of this lane's two lines, for each row, or for each kFloat8Scale of it.
 struct NoInputScales {
@@ -198,8 +215,8 @@ struct FewRing {
 
 // The sums of a warp, part after part of x: one is one chain of products. While it goes on, the weights of
 // the next product are widened, which came into registers with the stage before, and the next stage comes
-// into the registers that are free.
-template <class T, class RowScales = NoInputScales>
+// into the registers that are free. `most`: rows of x.
+template <class T, class RowScales, int most>
 struct FewChain {
   using Sizes = FewSizes<T>;
   static constexpr int kDepth = Sizes::kDepth, kSteps = kDepth / 32, kStages = kFewRows.stages,
@@ -215,18 +232,20 @@ struct FewChain {
   // `line`: this lane's of x, whose rows lie at `inputs`.
   __device__ __forceinline__ FewChain(const LinearArgs& args, const OutputFunction& output, int first_n,
                                       const unsigned char* inputs, int line, int pitch)
-      : row(inputs + input_place<T>(line, static_cast<int>(threadIdx.x % 32) / 16, pitch)) {
+      : row(inputs + place_of_input<T>(line, static_cast<int>(threadIdx.x % 32) / 16, pitch)) {
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) clear(sums[chain]);
     clear(totals);
-    if constexpr (kScalesOfRows<T>)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const std::int64_t row_of = few_row(args, output, first_n, 2 * static_cast<int>(threadIdx.x % 4) + i);
-        scales.of[0].at[0][i] =
-            row_of < 0 ? 0.0f
-                       : row_scale(stored_row(static_cast<const T*>(args.weight), row_of, args.k), args.k);
-      }
+    if constexpr (kScalesOfRows<T>) load_few_scales<T>(args, output, first_n, scales.of[0]);
+  }
+
+  static __device__ __forceinline__ int input_place(int line, int piece, int pitch) {
+    return place_of_input<T>(line, piece, pitch);
+  }
+  // The row of x that a lane loads: lines behind the last one are products of the first, which nobody stores.
+  static __device__ __forceinline__ int line_of_lane(int count) {
+    const int line = static_cast<int>(threadIdx.x % 16);
+    return line < count ? line : 0;
   }
 
   // Steps of the chains in turns.
@@ -298,29 +317,68 @@ struct FewChain {
   }
 };
 
+// The same of up to eight rows: the four matrices of a step are of them. What stands for eight more rows is
+// of no use.
+template <int steps>
+struct FewerInputs {
+  std::uint32_t at[steps][4];
+
+  // The step's eights of k come as 0, 2, 1, 3.
+  static __device__ __forceinline__ int eight_of_lane() {
+    const int matrix = static_cast<int>(threadIdx.x % 32 / 8);
+    return matrix % 2 * 2 + matrix / 2;
+  }
+  __device__ __forceinline__ void load(int step, const unsigned char* from) {
+    load_matrices<false>(reinterpret_cast<const Bf16*>(from), at[step]);
+  }
+  __device__ __forceinline__ void multiply(float (&sum)[4], int step, const std::uint32_t (&right)[4]) const {
+    multiply_matrices(sum, at[step], {right[0], right[1]});
+    multiply_matrices(sum, {at[step][1], at[step][1], at[step][3], at[step][3]}, {right[2], right[3]});
+  }
+};
+
 // Weights that are multiplied as they lie leave nothing to do between products but to load: a stage
 // goes through the registers of the one before, and the next copies start as soon as it is there.
-template <>
-struct FewChain<Bf16, NoInputScales> {
+template <int most>
+struct FewChain<Bf16, NoInputScales, most> {
   using Sizes = FewSizes<Bf16>;
   static constexpr int kSteps = Sizes::kDepth / 32, kStages = kFewRows.stages;
+  static constexpr bool kFewer = most <= 8;
   ProductSums<Bf16, kFewRows> sums;
   StoredStage<Bf16> right;
-  FewInputs<kSteps> left;
-  const unsigned char* rows[4];  // places of halves of two steps in a stage, which repeat after that
+  std::conditional_t<kFewer, FewerInputs<kSteps>, FewInputs<kSteps>> left;
+  // Places of two steps, or of their halves, in a stage, which repeat after that.
+  const unsigned char* rows[kFewer ? 2 : 4];
 
   __device__ __forceinline__ FewChain(const LinearArgs&, const OutputFunction&, int,
                                       const unsigned char* inputs, int line, int pitch) {
-    const int half = static_cast<int>(threadIdx.x % 32) / 16;
+    if constexpr (kFewer) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) rows[i] = inputs + input_place<Bf16>(line, 2 * i + half, pitch);
+      for (int i = 0; i < 2; ++i)
+        rows[i] = inputs + input_place(line, 4 * i + FewerInputs<kSteps>::eight_of_lane(), pitch);
+    } else {
+      const int half = static_cast<int>(threadIdx.x % 32) / 16;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) rows[i] = inputs + input_place(line, 2 * i + half, pitch);
+    }
     clear(sums);
+  }
+
+  static __device__ __forceinline__ int input_place(int line, int piece, int pitch) {
+    return place_of_input<Bf16>(line, piece, pitch);
+  }
+  static __device__ __forceinline__ int line_of_lane(int count) {
+    const int line = static_cast<int>(threadIdx.x % (kFewer ? 8 : 16));
+    return line < count ? line : 0;
   }
 
   // `x`: the byte of the stage in a row.
   __device__ __forceinline__ void load(const unsigned char* stage, int x, int step) {
     const int at = x + 128 * (step / 2);
-    left.load(step, rows[2 * (step % 2)] + at, rows[2 * (step % 2) + 1] + at);
+    if constexpr (kFewer)
+      left.load(step, rows[step % 2] + at);
+    else
+      left.load(step, rows[2 * (step % 2)] + at, rows[2 * (step % 2) + 1] + at);
     right.load(stage, Sizes::kPitch, step);
   }
   __device__ __forceinline__ void multiply(int step) { left.multiply(sums.at[0][0], step, right.at[step]); }

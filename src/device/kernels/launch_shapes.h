@@ -172,6 +172,12 @@ PAGODA_HOST_DEVICE constexpr ProductTile few_tile(std::int32_t group) {
   return tile;
 }
 static_assert(kFewInputBytes >= 2 * kFewRows.rows * few_tile(kFloat8Group).depth);
+// Rows of x of a block that has no pairs of experts: of 8-bit floats so many as leave room for two blocks of
+// k side by side (few_pairs.cuh), else half of a matrix, so that half as much of it is read.
+inline constexpr std::int32_t kPairedRows = 4;
+PAGODA_HOST_DEVICE constexpr std::int32_t few_block_rows(std::int32_t group) {
+  return is_float8(group) ? kPairedRows : kFewRows.rows / 2;
+}
 // `rows` of x, or of them as much as is held at once: each 16 bytes further than its elements are, so that
 // eight lie in different banks. Beside weights of bfloat16 rows are swizzled, and have all room that x may
 // have: blocks with less, of which a processor holds more, were not measured.

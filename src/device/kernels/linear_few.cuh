@@ -10,7 +10,7 @@
 // with the same bits: each block works the norm of its rows out for itself (InputNorm), the function behind
 // it takes the sums where they are (OutputFunction), and matrices of several types share a launch
 // (linear_few_parts).
-#include "device/kernels/few_chains.cuh"
+#include "device/kernels/few_pairs.cuh"
 #include "device/kernels/rows.cuh"
 
 namespace pagoda::device::kernels {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void normalize(const InputNorm& norm, const float* mo
 
 // Rounds `depth` elements from `first_k` on of the block's rows into shared memory, or brings rounded ones;
 // behind the end of k are zeros. `moments`: find_moments() has made them. All threads; between barriers.
-template <class T, class Lines>
+template <class Chain, class Lines>
 __device__ __forceinline__ void round_inputs(const LinearArgs& args, const InputNorm& norm,
                                              const float* moments, const Lines& lines, int count, int first_k,
                                              int depth, int pitch, unsigned char* inputs) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
           words.at[j] = Lines::kWeighed ? pack(pair[0] * factor, pair[1] * factor) : pack(pair[0], pair[1]);
         }
       }
-      store_whole(inputs + input_place<T>(line, chunk, pitch), words);
+      store_whole(inputs + Chain::input_place(line, chunk, pitch), words);
     }
   }
 }
@@ -129,6 +129,16 @@ __device__ __forceinline__ void store_function(const LinearArgs& args, const Out
   }
 }
 
+// A block's rows of a batch, and no more.
+template <class T>
+struct FewLines : BatchLines<few_block_rows(kGroupBytes<T>)> {
+  using Lines = BatchLines<few_block_rows(kGroupBytes<T>)>;
+  using Lines::Lines;
+  __device__ __forceinline__ int count() const {
+    return Lines::count() < Lines::kMost ? Lines::count() : Lines::kMost;
+  }
+};
+
 // `lines` say which rows, `tile` which of n; args all else. The first copies of weights begin before earlier
 // kernels have ended.
 template <class T, class Lines>
@@ -139,10 +149,9 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   constexpr int kDepth = Sizes::kDepth;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
-  const int lane = static_cast<int>(threadIdx.x % 32);
   // As a lane says it to all, so that the compiler knows that they go the same way.
   const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / 32), 0);
-  const int count = lines.count() < kFewRows.rows ? lines.count() : kFewRows.rows;
+  const int count = lines.count();
   unsigned char* const rings = shared + few_input_bytes(kGroupBytes<T>, count, args.k);
   auto* const moments = reinterpret_cast<float*>(rings + kFewRows.warps_of_columns * Sizes::kRingBytes);
   const int first_n = (tile * kFewRows.warps_of_columns + warp) * few_columns(output);
@@ -154,15 +163,16 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   FewRing<T> ring = {FewCopies<T>(args, output, first_n), rings + warp * Sizes::kRingBytes, stages, has_work};
   for (int i = 0; i < kFewRows.stages; ++i) ring.copy(i);
   wait_for_earlier();  // until here only weights are read
-  // Lines behind the last one are products of the first, which nobody stores.
   using RowScales = std::conditional_t<Lines::kScaled, InputScales<Sizes::kChains>, NoInputScales>;
-  FewChain<T, RowScales> chain(args, output, first_n, inputs, lane % 16 < count ? lane % 16 : 0, pitch);
+  using Chain = std::conditional_t<kFloats8<T> && Lines::kMost <= kPairedRows, PairedChain<T>,
+                                   FewChain<T, RowScales, Lines::kMost>>;
+  Chain chain(args, output, first_n, inputs, Chain::line_of_lane(count), pitch);
   if constexpr (Lines::kScaled) chain.of_rows.find(lines, count);
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
     if (first > 0) __syncthreads();  // nobody reads the part before
-    round_inputs<T>(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, pitch,
-                    inputs);
+    round_inputs<Chain>(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, pitch,
+                        inputs);
     __syncthreads();
     if (has_work) chain.multiply(ring, first, first + at_once < stages ? first + at_once : stages);
   }
@@ -178,7 +188,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
 
 #define PAGODA_FEW_KERNEL(name, T)                                                          \
   __global__ void __launch_bounds__(kFewThreads, 2) linear_few_##name(FewLinearArgs args) { \
-    linear_few<T>(args.product, args.norm, args.output, BatchLines<kFewRows>(args.product), \
+    linear_few<T>(args.product, args.norm, args.output, FewLines<T>(args.product),          \
                   static_cast<int>(blockIdx.y));                                            \
   }
 PAGODA_FEW_KERNEL(bf16, Bf16)
@@ -200,8 +210,7 @@ __device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const
   product.bias = part.bias;
   product.n = part.n;
   product.y += part.first_column;
-  linear_few<T>(product, args.all.norm, args.all.output, BatchLines<kFewRows>(product),
-                tile - part.first_tile);
+  linear_few<T>(product, args.all.norm, args.all.output, FewLines<T>(product), tile - part.first_tile);
 }
 
 // The same, each block for the part that its tile is of. No part is gated, or of 8-bit floats, whose

@@ -23,13 +23,14 @@
 namespace pagoda::device::kernels {
 
 // Which rows of x and y the lines of a block's tile are: the next ones of a batch.
-template <ProductTile tile>
+template <int most>
 struct BatchLines {
   static constexpr bool kWeighed = false, kScaled = false;
+  static constexpr int kMost = most;
   const LinearArgs& args;
   int first;
   __device__ __forceinline__ explicit BatchLines(const LinearArgs& args)
-      : args(args), first(static_cast<int>(blockIdx.x) * tile.rows) {}
+      : args(args), first(static_cast<int>(blockIdx.x) * most) {}
   __device__ __forceinline__ int count() const { return args.rows - first; }
   __device__ __forceinline__ const float* x(int line) const {
     return args.x + static_cast<std::int64_t>(first + line) * args.k;
@@ -180,7 +181,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   using Sizes = ProductSizes<T, tile>;
   PAGODA_SHARED(unsigned char, shared);
   constexpr int kWeightBytes = Sizes::kWeightBytes;
-  const BatchLines<tile> lines(args);
+  const BatchLines<tile.rows> lines(args);
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int first_line = warp / tile.warps_of_columns * Sizes::kRows,

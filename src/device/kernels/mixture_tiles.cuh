@@ -9,6 +9,7 @@ namespace pagoda::device::kernels {
 
 struct PairLines {
   static constexpr bool kWeighed = true, kScaled = false;
+  static constexpr int kMost = kPairsOfTile;
   const GroupedLinearArgs& args;
   TileOfPairs pairs;
   __device__ __forceinline__ int count() const { return pairs.behind - pairs.first; }
@@ -28,6 +29,7 @@ struct PairLines {
 // Rows of 8-bit floats, whose factors multiply their scales.
 struct CodeLines {
   static constexpr bool kWeighed = false, kScaled = true;
+  static constexpr int kMost = kPairsOfTile;
   PairLines lines;
   __device__ __forceinline__ std::int64_t row(int line) const {
     return lines.pair(line) / lines.args.pairs_of_row;
