@@ -26,8 +26,9 @@ constexpr Asked kBulk[] = {{Form::bulk_256, 253, 250, kBulkDepth},
 constexpr Asked kGated[] = {{Form::bulk_256, 253, 72, kBulkDepth},
                             {Form::bulk_128, 125, 72, kBulkDepth},
                             {Form::bulk_64, 61, 72, kBulkDepth}};
-// Kernels of 32 rows, and of 64.
+// Kernels of 128 rows, of 64 and of 32.
 constexpr Asked kNarrow[] = {
+    {Form::tall_112, 125, 218, kNarrowDepth},  {Form::tall_64, 125, 122, kNarrowDepth},
     {Form::narrow_112, 61, 218, kNarrowDepth}, {Form::narrow_112, 29, 218, kNarrowDepth},
     {Form::narrow_64, 61, 122, kNarrowDepth},  {Form::narrow_64, 29, 122, kNarrowDepth},
     {Form::narrow_48, 61, 90, kNarrowDepth},   {Form::narrow_48, 29, 90, kNarrowDepth},

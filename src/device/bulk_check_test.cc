@@ -48,6 +48,8 @@ TEST(BulkCheck, FindsAnotherOrderOfSumsInEachKernel) {
       const std::string name = std::string("linear_narrow_") + columns + "_" + rows + "_bf16";
       EXPECT_EQ(shown_where(name, kFew), kNone) << name;
     }
+  for (const char* columns : {"64", "112"})
+    EXPECT_EQ(shown_where(std::string("linear_narrow_") + columns + "_128_bf16", kFew), kNone) << columns;
   EXPECT_EQ(shown_where("linear_"), kNone);
 }
 

@@ -24,6 +24,9 @@ static_assert(fits_bulk(bulk_rows(64)) && fits_bulk(bulk_rows(128)) && fits_bulk
 static_assert(std::ranges::all_of(kNarrowColumns, [](std::int32_t columns) {
   return fits_bulk(narrow_tile(columns, 32)) && fits_bulk(narrow_tile(columns, 64));
 }));
+static_assert(std::ranges::all_of(kTallColumns, [](std::int32_t columns) {
+  return fits_bulk(narrow_tile(columns, kTallRows));
+}));
 
 constexpr std::int32_t behind(Form form, Form first) {
   return static_cast<std::int32_t>(form) - static_cast<std::int32_t>(first);
@@ -34,13 +37,16 @@ constexpr Form next(Form first, std::int32_t by) {
 
 ProductTile tile_of(Form form, std::int32_t rows) {
   if (form <= Form::bulk_256) return bulk_rows(64 << behind(form, Form::bulk_64));
+  if (form >= Form::tall_64) return narrow_tile(kTallColumns[behind(form, Form::tall_64)], kTallRows);
   return narrow_tile(kNarrowColumns[behind(form, Form::narrow_32)], rows <= 32 ? 32 : 64);
 }
 
 // A stage takes as long as the lines of both matrices take to come into shared memory, by which it is bound;
-// one of 256 rows some more.
+// one of 256 rows some more. 128 rows by 64 columns are as many lines as the reverse, but read weights half
+// as often.
 std::int64_t time_of(Form form, const ProductTile& tile) {
-  constexpr std::int64_t kBulk[] = {190, 260, 400};
+  constexpr std::int64_t kBulk[] = {190, 260, 400}, kTall[] = {185, 250};
+  if (form >= Form::tall_64) return kTall[behind(form, Form::tall_64)];
   return form <= Form::bulk_256 ? kBulk[behind(form, Form::bulk_64)] : tile.rows + tile.columns;
 }
 
@@ -65,7 +71,8 @@ LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = tile_of(form, rows);
   const std::int64_t clusters = std::min(cluster_tiles(tile, rows, n), kBulkClusters);
   return {.grid = {1, static_cast<std::uint32_t>(clusters * tile.cluster)},
-          .block = {static_cast<std::uint32_t>(form <= Form::bulk_256 ? kBulkThreads : kNarrowThreads)},
+          .block = {static_cast<std::uint32_t>(form <= Form::bulk_256 ? kBulkThreads
+                                                                      : narrow_threads(tile.rows))},
           .shared_bytes = product_shared_bytes(tile, 64),
           .cluster = static_cast<std::uint32_t>(tile.cluster)};
 }
@@ -112,7 +119,7 @@ bool KernelLaunches::takes_narrow(Element weight, std::int32_t rows) const {
 // Many rows by themselves would read the weights too often in tiles of few columns.
 std::optional<Form> KernelLaunches::warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) const {
   const bool bulk = takes_bulk(weight, rows), narrow = takes_narrow(weight, rows);
-  if (bulk) return narrow ? fastest(Form::bulk_64, Form::narrow_112, rows, n) : bulk_form(rows, n);
+  if (bulk) return narrow ? fastest(Form::bulk_64, Form::tall_112, rows, n) : bulk_form(rows, n);
   return narrow && rows <= kSomeRows.rows ? std::optional(narrow_form(rows, n)) : std::nullopt;
 }
 
@@ -136,12 +143,13 @@ Status KernelLaunches::linear_warpgroups(Element weight, const LinearArgs& args,
   const bool bulk = form <= Form::bulk_256;
   CHECK((bulk || weight == Element::bf16) && weight < Element::fp8);
   // In kernels.def each bulk one stands with all elements but f32 and i8, and each narrow one with 32 rows
-  // and with 64.
+  // and with 64; tall ones behind them.
   const std::int32_t element = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 2 : 1);
   const KernelId id =
       bulk ? kernel_after(KernelId::linear_bulk_64_bf16, 6 * behind(form, Form::bulk_64) + element)
-           : kernel_after(KernelId::linear_narrow_32_32_bf16,
-                          2 * behind(form, Form::narrow_32) + (args.rows <= 32 ? 0 : 1));
+      : form >= Form::tall_64 ? kernel_after(KernelId::linear_narrow_64_128_bf16, behind(form, Form::tall_64))
+                              : kernel_after(KernelId::linear_narrow_32_32_bf16,
+                                             2 * behind(form, Form::narrow_32) + (args.rows <= 32 ? 0 : 1));
   return put(id, shape_of(form, args.rows, args.n), args);
 }
 

@@ -56,7 +56,9 @@ class KernelLaunches {
     narrow_32,
     narrow_48,
     narrow_64,
-    narrow_112
+    narrow_112,
+    tall_64,  // narrow ones of more rows
+    tall_112
   };
   Status linear_tiles(Element weight, const LinearArgs& args);
   Status linear_tiles(Element weight, LinearArgs args, ProductForm form);

@@ -110,7 +110,8 @@ TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
 }
 
 constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256},
-               kNarrowForms[] = {Form::narrow_32, Form::narrow_48, Form::narrow_64, Form::narrow_112};
+               kNarrowForms[] = {Form::narrow_32,  Form::narrow_48, Form::narrow_64,
+                                 Form::narrow_112, Form::tall_64,   Form::tall_112};
 
 bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
 
@@ -194,17 +195,17 @@ TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
   }
 }
 
-// The same with few columns: blocks of 32 rows, and of 64.
+// The same with few columns: blocks of 32 rows, of 64, and of 128.
 TEST(ProductKernels, NarrowOnesHaveTheBitsOfTiles) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (std::uint64_t seed = 0; seed < 16; ++seed) {
-    const Form form = kNarrowForms[seed % 4];
-    const bool of_32 = seed / 4 % 2 == 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const Form form = kNarrowForms[seed % 6];
+    const bool of_32 = seed / 6 % 2 == 0;
     const Case of = {.rows = of_32 ? between(seed, 0, 1, 32) : between(seed, 0, 33, 140),
                      .n = between(seed, 1, 1, 300),
-                     .k = 8 * between(seed, 2, 1, seed < 8 ? 250 : 60),
+                     .k = 8 * between(seed, 2, 1, seed < 12 ? 250 : 60),
                      .with_bias = seed % 4 < 2,
-                     .accumulate = seed / 8 == 0,
+                     .accumulate = seed / 12 == 0,
                      .seed = seed};
     expect_bits_of_tiles(of, form);
   }
@@ -223,8 +224,9 @@ TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
   const Launch all_launches[] = {
       {KernelId::linear_bulk_64_bf16, bulk_rows(64), kBulkThreads, 600, 1},
       {KernelId::linear_bulk_64_bf16, bulk_rows(64), kBulkThreads, 600, 2},
-      {KernelId::linear_narrow_48_64_bf16, narrow_tile(48, 64), kNarrowThreads, 140, 1},
-      {KernelId::linear_narrow_32_32_bf16, narrow_tile(32, 32), kNarrowThreads, 29, 2}};
+      {KernelId::linear_narrow_48_64_bf16, narrow_tile(48, 64), narrow_threads(64), 140, 1},
+      {KernelId::linear_narrow_32_32_bf16, narrow_tile(32, 32), narrow_threads(32), 29, 2},
+      {KernelId::linear_narrow_64_128_bf16, narrow_tile(64, 128), narrow_threads(128), 300, 2}};
   for (const auto& [id, tile, threads, rows, clusters] : all_launches) {
     const Case of = {.rows = rows, .n = 300, .k = 72, .seed = 9};
     KernelBench bench(of.seed + clusters);
@@ -444,6 +446,17 @@ TEST(ProductKernels, FormsAreChosenBySize) {
   EXPECT_EQ(KernelLaunches::narrow_form(32, 28672), Form::narrow_112);
   EXPECT_EQ(KernelLaunches::narrow_form(64, 128256), Form::narrow_112);
   EXPECT_EQ(KernelLaunches::narrow_form(128, 4096), Form::narrow_64);
+  if (has_warpgroups()) {
+    KernelBench bench;
+    const auto form = [&](std::int32_t rows, std::int32_t n) {
+      return bench.run().warpgroup_form(Element::bf16, rows, n);
+    };
+    EXPECT_EQ(form(256, 4096), Form::tall_64);
+    EXPECT_EQ(form(256, 6144), Form::tall_112);
+    EXPECT_EQ(form(256, 28672), Form::bulk_256);
+    EXPECT_EQ(form(128, 4096), Form::narrow_64);
+    EXPECT_EQ(form(512, 4096), Form::bulk_128);
+  }
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::bf16, 36));

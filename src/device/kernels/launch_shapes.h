@@ -71,12 +71,17 @@ inline constexpr std::int32_t kBulkWarpgroups = 2, kBulkBringers = 128,
 // Threads that copy weights as they are, among those who bring; then the first of a warp that brings x, and
 // the first of one that tells.
 inline constexpr std::int32_t kBulkCopiers = 64, kBulkSharer = 64, kBulkTeller = 96;
-// The same of fewer rows, 32 or 64, and few columns (linear_narrow.cuh), with room for as many stages.
+// The same of fewer rows, 32, 64 or 128, and few columns (linear_narrow.cuh), with room for as many stages.
+// Blocks of 128 rows read weights half as often as those of 64, which counts where k is large.
 PAGODA_HOST_DEVICE constexpr ProductTile narrow_tile(std::int32_t columns, std::int32_t rows) {
   const std::int32_t stage = (rows + columns) * 2 * kSlabRowBytes;
   return {rows, columns, 2 * kSlab, 4, 1, choices::bulk_kib * 1024 / stage, 2};
 }
-inline constexpr std::int32_t kNarrowColumns[] = {32, 48, 64, 112}, kNarrowThreads = 128 + kBulkBringers;
+inline constexpr std::int32_t kNarrowColumns[] = {32, 48, 64, 112}, kTallColumns[] = {64, 112},
+                              kTallRows = 128;
+PAGODA_HOST_DEVICE constexpr std::int32_t narrow_threads(std::int32_t rows) {
+  return 128 * ((rows + 63) / 64) + kBulkBringers;
+}
 // Registers of a thread that multiplies 256 rows, and of one that brings them: more where it widens.
 template <bool quantized>
 inline constexpr std::int32_t kBulkRegisters = quantized ? 192 : 232;

@@ -1,14 +1,14 @@
 #pragma once
 // Products of 5 to some hundred rows by warpgroups (wgmma), with weights in bfloat16, for matrices of which
-// each processor has few rows: linear_bulk.cuh turned around. A block has tile.rows rows of x, 32 or 64, as
-// the left matrix, and tile.columns rows of the weights as the right one, which are any multiple of 8: so
+// each processor has few rows: linear_bulk.cuh turned around. A block has tile.rows rows of x, 32, 64 or 128,
+// as the left matrix, and tile.columns rows of the weights as the right one, which are any multiple of 8: so
 // many that all processors have about the same share. What counts is how fast the weights come: the ring
-// holds as many of their stages as shared memory does. Its first warpgroup multiplies, its second one brings,
-// as there. Of 32 rows, the left matrix's other lines are the weights that lie behind them, whose products
-// nobody stores.
+// holds as many of their stages as shared memory does. A warpgroup for each 64 rows multiplies, the last one
+// brings, as there. Of 32 rows, the left matrix's other lines are the weights that lie behind them, whose
+// products nobody stores.
 //
 // The sum of every element of y is the chain of linear_tiles.cuh, with the same bits, which each device is
-// asked for. grid: (1, clusters of blocks); block: kNarrowThreads; shared: product_shared_bytes().
+// asked for. grid: (1, clusters of blocks); block: narrow_threads(); shared: product_shared_bytes().
 #include "device/kernels/bulk_stages.cuh"
 
 namespace pagoda::device::kernels {
@@ -18,8 +18,9 @@ struct NarrowSizes {
   static constexpr int kSlabs = tile.depth / kSlab, kEights = tile.columns / 8,
                        kRowBytes = tile.rows * kSlabRowBytes,
                        kSlabBytes = kRowBytes + tile.columns * kSlabRowBytes,  // x, then weights
-      kStageBytes = kSlabs * kSlabBytes;
-  static_assert(tile.rows + tile.columns >= 64 && tile.rows <= 64 && tile.columns % 8 == 0);
+      kStageBytes = kSlabs * kSlabBytes, kMultiplying = narrow_threads(tile.rows) - kBulkBringers;
+  static_assert(tile.rows + tile.columns >= 64 && (tile.rows == 32 || tile.rows % 64 == 0) &&
+                tile.columns % 8 == 0);
   static_assert(tile.stages > 2 && tile.cluster > 1);
   static_assert(kRowBytes % 1024 == 0 &&
                 kSlabBytes % 1024 == 0);  // matrices begin where they are swizzled from
@@ -39,14 +40,15 @@ __device__ __forceinline__ void multiply_narrow(const LinearArgs& args, unsigned
   using Sizes = NarrowSizes<tile>;
   // A warp has 16 of the left matrix's lines, and all columns.
   using Sums = ProductSums<Bf16, ProductTile{64, tile.columns, tile.depth, 4, 1, tile.stages}>;
-  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int warp = static_cast<int>(threadIdx.x / 32), first_line = warp / 4 * 64;
   multiply_and_store<tile, false, Sizes, Sums>(
       args, shared,
       [&](const unsigned char* stage, auto& sums) {
 #pragma unroll
         for (int number = 0; number < Sizes::kSlabs; ++number) {
-          const unsigned char *const x = stage + number * Sizes::kSlabBytes, *const weights =
-                                                                                 x + Sizes::kRowBytes;
+          const unsigned char *const slab = stage + number * Sizes::kSlabBytes,
+                                     *const x = slab + first_line * kSlabRowBytes,
+                                     *const weights = slab + Sizes::kRowBytes;
 #pragma unroll
           for (int k = 0; k < kSlabRowBytes; k += 32) multiply_warpgroup(sums, x + k, weights + k);
         }
@@ -66,13 +68,15 @@ __device__ __forceinline__ void linear_narrow(const LinearArgs& args) {
   begin_kernel();
   PAGODA_SWIZZLED_SHARED(unsigned char, shared);
   if (threadIdx.x == 0)
-    Ring<tile.stages, NarrowSizes<tile>::kStageBytes>(shared).make_barriers(false, tile.cluster * 4);
+    Ring<tile.stages, NarrowSizes<tile>::kStageBytes>(shared).make_barriers(
+        false, tile.cluster * NarrowSizes<tile>::kMultiplying / 32);
   cluster_arrive();
   cluster_wait();  // the barriers of all are there
-  if (threadIdx.x < 128)
+  constexpr int kMultiplying = NarrowSizes<tile>::kMultiplying;
+  if (threadIdx.x < kMultiplying)
     multiply_narrow<tile>(args, shared);
   else
-    bring<tile, false, NarrowSizes<tile>>(args, shared, static_cast<int>(threadIdx.x) - 128);
+    bring<tile, false, NarrowSizes<tile>>(args, shared, static_cast<int>(threadIdx.x) - kMultiplying);
   cluster_arrive();  // a block stays until all have what it brought
   cluster_wait();
 }
@@ -82,7 +86,7 @@ __device__ __forceinline__ void linear_narrow(const LinearArgs& args) {
   __global__ void linear_narrow_##columns##_##rows##_bf16(LinearArgs) { begin_kernel(); }
 #else
 #define PAGODA_NARROW_KERNEL(columns, rows)                      \
-  __global__ void __launch_bounds__(kNarrowThreads, 1)           \
+  __global__ void __launch_bounds__(narrow_threads(rows), 1)     \
       linear_narrow_##columns##_##rows##_bf16(LinearArgs args) { \
     linear_narrow<narrow_tile(columns, rows)>(args);             \
   }
@@ -92,6 +96,8 @@ PAGODA_NARROW_KERNELS(32)
 PAGODA_NARROW_KERNELS(48)
 PAGODA_NARROW_KERNELS(64)
 PAGODA_NARROW_KERNELS(112)
+PAGODA_NARROW_KERNEL(64, 128)
+PAGODA_NARROW_KERNEL(112, 128)
 #undef PAGODA_NARROW_KERNELS
 #undef PAGODA_NARROW_KERNEL
 
