@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +39,12 @@ constexpr WeightName kOfLayer[] = {&WeightNames::query,         &WeightNames::ke
 constexpr WeightName kNormsOfLayer[] = {&WeightNames::attention_norm, &WeightNames::attention_branch_norm,
                                         &WeightNames::mlp_norm,       &WeightNames::mlp_branch_norm,
                                         &WeightNames::query_norm,     &WeightNames::key_norm};
+
+// Layers with states have these.
+constexpr std::string LinearAttentionNames::* kOfStates[] = {
+    &LinearAttentionNames::in,       &LinearAttentionNames::scanned,    &LinearAttentionNames::step,
+    &LinearAttentionNames::key_norm, &LinearAttentionNames::query_norm, &LinearAttentionNames::step_norm,
+    &LinearAttentionNames::out};
 
 // Those of one tensor for each layer; an expert's own matrices are stacked.
 constexpr ExpertName kOfMixture[] = {&ExpertNames::router, &ExpertNames::shared_gate, &ExpertNames::shared_up,
@@ -126,20 +134,30 @@ class Conversion {
     if (failure_.ok()) failure_ = std::move(status);
   }
 
+  // Null: it is not there, or was taken under another part's name.
   const TensorView* take(const std::string& name) {
     const TensorView* const tensor = reader_.find(name);
-    if (tensor != nullptr) reader_.ignore(name);
+    if (tensor == nullptr || !taken_.insert(name).second) return nullptr;
+    reader_.ignore(name);
     return tensor;
   }
   void add(std::string name, std::vector<std::int64_t> shape, std::vector<TensorView> parts) {
     out_.tensors.push_back({.name = std::move(name), .shape = std::move(shape), .parts = std::move(parts)});
   }
-  void add_values(std::string name, std::vector<float> values) {
+  void add_values(std::string name, std::vector<float> values, std::vector<std::int64_t> shape = {}) {
     if (values.empty()) return;
     const auto own = std::make_shared<const std::vector<float>>(std::move(values));
-    const auto count = static_cast<std::int64_t>(own->size());
-    add(std::move(name), {count}, {{DType::f32, {count}, reinterpret_cast<const std::byte*>(own->data())}});
+    if (shape.empty()) shape = {static_cast<std::int64_t>(own->size())};
+    add(std::move(name), shape, {{DType::f32, shape, reinterpret_cast<const std::byte*>(own->data())}});
     out_.tensors.back().own = own;
+  }
+  // The values of a tensor where it is there, in another shape.
+  void add_shaped(const std::string& from, std::string to, std::vector<std::int64_t> shape) {
+    const TensorView* const tensor = take(from);
+    if (tensor == nullptr) return;
+    if (tensor->elements() != TensorView{tensor->dtype, shape, nullptr}.elements())
+      return fail(refused("tensor '", printable(from), "' has another size than its config.json says"));
+    add(std::move(to), std::move(shape), {*tensor});
   }
   // A module of one tensor, and its bias, where the folder has them. Returns whether it has.
   bool add_module(const std::string& from, const std::string& to) {
@@ -200,8 +218,46 @@ class Conversion {
     if (!from_.sinks.empty())
       if (const TensorView* const sinks = take(from + from_.sinks))
         add(to + to_.sinks, sinks->shape, {*sinks});
-    const MixtureConfig* const mixture = info_.decoder.layers[static_cast<std::size_t>(index)].mixture();
+    const LayerConfig& layer = info_.decoder.layers[static_cast<std::size_t>(index)];
+    const std::string fused = from + from_.fused_gate_up + std::string(kWeight);
+    if (layer.attention() == nullptr && !from_.fused_gate_up.empty() && reader_.has(fused))
+      fail(refused("'", printable(fused), "' has two matrices"));  // which such files have apart
+    if (const auto* const scan = std::get_if<SelectiveScanConfig>(&layer.mixer))
+      add_states({scan->num_channels}, {scan->num_channels, scan->state_size}, *scan, from, to);
+    if (const auto* const heads = std::get_if<LinearAttentionConfig>(&layer.mixer)) {
+      if (heads->delta_rule) return fail(refused("it has layers of a delta net"));
+      const std::int64_t groups = std::max(1, heads->norm_groups);
+      add_shaped(from + from_.linear_attention.norm + std::string(kWeight),
+                 to + to_.linear_attention.norm + std::string(kWeight),
+                 {groups, heads->value_width() / groups});
+      add_states({heads->num_heads, 1}, {heads->num_heads, 1}, *heads, from, to);
+    }
+    const MixtureConfig* const mixture = layer.mixture();
     if (mixture != nullptr && !to_.experts.empty()) add_mixture(*mixture, from, to);
+  }
+
+  // Layers with states, but for norms of groups. Folders keep the logarithms of what their rates take away,
+  // and a convolution with an axis of one input.
+  template <class States>
+  void add_states(const std::vector<std::int64_t>& skips, const std::vector<std::int64_t>& rates,
+                  const States& states, const std::string& from, const std::string& to) {
+    const LinearAttentionNames &own = from_.linear_attention, &other = to_.linear_attention;
+    for (const auto name : kOfStates)
+      if (!(own.*name).empty()) add_module(from + own.*name, to + other.*name);
+    std::int64_t channels = 0;
+    if constexpr (requires { states.num_channels(); })
+      channels = states.num_channels();
+    else
+      channels = states.num_channels;
+    const std::string conv = from + from_.conv, conv_to = to + to_.conv;
+    add_shaped(conv + std::string(kWeight), conv_to + std::string(kWeight), {channels, states.num_taps});
+    add_shaped(conv + std::string(kBias), conv_to + std::string(kBias), {channels});
+    add_shaped(from + own.skip, to + other.skip, skips);
+    if (!own.step_bias.empty()) add_shaped(from + own.step_bias, to + other.step_bias, {skips.front()});
+    if (take(from + own.rate) == nullptr) return;
+    std::vector<float> values = reader_.values(from + own.rate, rates.front() * rates.back());
+    for (float& value : values) value = own.rate_is_log ? -std::exp(value) : value;
+    add_values(to + other.rate, std::move(values), rates);
   }
 
   void add_mixture(const MixtureConfig& mixture, const std::string& from, const std::string& to) {
@@ -217,7 +273,8 @@ class Conversion {
         if (const TensorView* const values = take(from + form.correction))
           add(to + other.correction, values->shape, {*values});
       for (const ExpertName name : kStacked)
-        if (!(form.*name).empty()) add_stacked(mixture, from + form.*name + form.weight, to + other.*name);
+        if (!(form.*name).empty() && reader_.has(from + numbered(form.*name, 0) + form.weight))
+          add_stacked(mixture, from + form.*name + form.weight, to + other.*name);
       if (!form.gate_up.empty()) add_halves(from + form.gate_up + form.weight, to, other);
       return;
     }
@@ -311,8 +368,9 @@ class Conversion {
       if (!difference.by_neighbours) continue;
       if (is_one_of(tensor, to_.fused_qkv)) fail(refused("queries, keys and values are one matrix"));
       if (!is_one_of(tensor, to_.query) && !is_one_of(tensor, to_.key)) continue;
-      const AttentionConfig& attention = *info_.decoder.layers.front().attention();
-      tensor.head_size = attention.head_size;
+      const auto with_attention = std::ranges::find_if(
+          info_.decoder.layers, [](const LayerConfig& layer) { return layer.attention() != nullptr; });
+      tensor.head_size = with_attention->attention()->head_size;
       tensor.rotary_size = info_.decoder.ropes.front().rotary_size;
     }
   }
@@ -324,6 +382,7 @@ class Conversion {
   WeightNames to_;
   WeightReader reader_;
   GgufModel out_;
+  std::set<std::string> taken_;
   bool has_head_ = false;
   Status failure_;
 };
@@ -336,7 +395,8 @@ Result<GgufModel> folder_as_gguf(const ModelSource& folder) {
     return unimplemented(concat("a folder of '", info.type, "' cannot become a GGUF file: it makes vectors"));
   std::vector<std::string_view> architectures;
   for (const FamilyGguf& gguf : info.family->ggufs) architectures.push_back(gguf.name);
-  if (architectures.empty()) architectures = {"llama"};
+  // Others' files that a family's models can become.
+  if (architectures.empty()) architectures = {"llama", "mamba", "granitehybrid"};
   Result<GgufModel> first = unimplemented("");
   for (const std::string_view architecture : architectures) {
     Result<GgufModel> made = Conversion(folder, info, architecture).convert();

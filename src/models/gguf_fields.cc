@@ -100,6 +100,23 @@ void put_mixture(const DecoderConfig& decoder, const MixtureConfig& mixture, Fie
     out.integer("leading_dense_block_count", first - decoder.layers.begin());
 }
 
+// Those of the first layer that has them.
+void put_states(const DecoderConfig& decoder, Fields& out) {
+  for (const LayerConfig& layer : decoder.layers) {
+    const auto* const scan = std::get_if<SelectiveScanConfig>(&layer.mixer);
+    const auto* const heads = std::get_if<LinearAttentionConfig>(&layer.mixer);
+    if (scan == nullptr && heads == nullptr) continue;
+    out.integer("ssm.conv_kernel", scan != nullptr ? scan->num_taps : heads->num_taps);
+    out.integer("ssm.inner_size", scan != nullptr ? scan->num_channels : heads->value_width());
+    out.integer("ssm.state_size", scan != nullptr ? scan->state_size : heads->key_size);
+    out.integer("ssm.time_step_rank", scan != nullptr ? scan->step_rank : heads->num_heads);
+    if (heads != nullptr) out.integer("ssm.group_count", heads->num_key_heads);
+    if (scan != nullptr && scan->norms == SelectiveScanConfig::Norms::unweighted)
+      out.flag("ssm.dt_b_c_rms", true);
+    return;
+  }
+}
+
 void put_layers(const ModelInfo& model, Fields& out) {
   const DecoderConfig& decoder = model.decoder;
   std::vector<std::int32_t> heads, kv_heads, inner;
@@ -108,21 +125,26 @@ void put_layers(const ModelInfo& model, Fields& out) {
   std::int32_t window = 0;
   for (const LayerConfig& layer : decoder.layers) {
     if (layer.mixture() != nullptr && mixture == nullptr) mixture = layer.mixture();
-    inner.push_back(layer.dense() != nullptr ? layer.dense()->intermediate_size : model.intermediate_size);
+    const bool feeds = !std::holds_alternative<NoFeedForwardConfig>(layer.feed_forward);
+    inner.push_back(layer.dense() != nullptr ? layer.dense()->intermediate_size
+                    : feeds                  ? model.intermediate_size
+                                             : 0);
     const AttentionConfig* const attention = layer.attention();
-    if (attention == nullptr) continue;
-    if (usual == nullptr) usual = attention;
-    window = std::max(window, attention->sliding_window);
-    heads.push_back(attention->num_heads);
-    kv_heads.push_back(attention->num_kv_heads);
+    if (attention != nullptr && usual == nullptr) usual = attention;
+    if (attention != nullptr) window = std::max(window, attention->sliding_window);
+    heads.push_back(attention != nullptr ? attention->num_heads : 0);
+    kv_heads.push_back(attention != nullptr ? attention->num_kv_heads : 0);  // 0: a layer with states
   }
+  // A count that layers without attention do not have, but no other either.
+  if (usual != nullptr) std::ranges::replace(heads, 0, usual->num_heads);
   out.of_layers("feed_forward_length", inner);
   const NormConfig& norm = decoder.layers.front().norm;
   out.number(norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
              norm.eps);
   if (mixture != nullptr) put_mixture(decoder, *mixture, out);
-  if (usual == nullptr) return;
+  put_states(decoder, out);
   out.of_layers("attention.head_count", heads);
+  if (usual == nullptr) return;
   out.of_layers("attention.head_count_kv", kv_heads);
   out.integer("attention.key_length", usual->head_size);
   out.integer("attention.value_length", usual->head_size);
