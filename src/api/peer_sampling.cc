@@ -23,7 +23,7 @@ void refuse_samplers(FieldReader& fields) {
     if (fields.number(name, -kAny, kAny).value_or(off) < off) fields.not_built(name);
   };
   for (const std::string_view name : {"mirostat", "dry_multiplier", "dynatemp_range"}) above(name, 0);
-  for (const std::string_view name : {"typical_p", "typ_p", "tfs_z"}) below(name, 1);
+  below("tfs_z", 1);
   for (const std::string_view name :
        {"top_n_sigma", "top_a", "epsilon_cutoff", "eta_cutoff", "penalty_alpha", "smoothing_factor",
         "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"})
@@ -39,10 +39,11 @@ void read_samplers(FieldReader& fields, SamplingParams& sampling) {
     std::string_view name, other;
     char letter;
   };
-  enum Place { kTopK, kTopP, kMinP, kTemperature, kPenalties, kPlaces };
+  enum Place { kTopK, kTopP, kMinP, kTypicalP, kTemperature, kPenalties, kPlaces };
   constexpr std::array<Sampler, kPlaces> kSamplers = {{{"top_k", "top-k", 'k'},
                                                        {"top_p", "top-p", 'p'},
                                                        {"min_p", "min-p", 'm'},
+                                                       {"typ_p", "typical_p", 'y'},
                                                        {"temperature", "temp", 't'},
                                                        {"penalties", "penalties", 'e'}}};
   std::array<bool, kPlaces> used{};
@@ -61,6 +62,7 @@ void read_samplers(FieldReader& fields, SamplingParams& sampling) {
   if (!used[kTopK]) sampling.top_k = SamplingParams{}.top_k;
   if (!used[kTopP]) sampling.top_p = SamplingParams{}.top_p;
   if (!used[kMinP]) sampling.min_p = SamplingParams{}.min_p;
+  if (!used[kTypicalP]) sampling.typical_p = SamplingParams{}.typical_p;
   // Greedy stays greedy.
   if (!used[kTemperature] && sampling.temperature > 0) sampling.temperature = 1;
   if (!used[kPenalties]) {
@@ -98,6 +100,10 @@ void warn_of_bounds(FieldReader& fields, Warnings& warnings) {
 
 void read_peer_sampling(FieldReader& fields, SamplingParams& sampling, Warnings& warnings) {
   refuse_samplers(fields);
+  constexpr double kAnyAbove = 1e9;  // From 1 on it is off.
+  for (const std::string_view name : {"typ_p", "typical_p"})
+    if (const auto mass = fields.number(name, 0, kAnyAbove))
+      sampling.typical_p = static_cast<float>(std::min(*mass, 1.0));
   read_samplers(fields, sampling);
   read_penalty_window(fields, sampling, warnings);
   warn_of_bounds(fields, warnings);

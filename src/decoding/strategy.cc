@@ -26,6 +26,7 @@ Status check_beam_search(const SamplingParams& sampling, std::int32_t vocab_size
   if (sampling.top_p != 1) return refuse("top_p", kNotWithBeams);
   if (sampling.top_k > 0) return refuse("top_k", kNotWithBeams);
   if (sampling.min_p != 0) return refuse("min_p", kNotWithBeams);
+  if (sampling.typical_p != 1) return refuse("typical_p", kNotWithBeams);
   if (sampling.repetition_penalty != 1) return refuse("repetition_penalty", kNotWithBeams);
   if (sampling.presence_penalty != 0) return refuse("presence_penalty", kNotWithBeams);
   if (sampling.frequency_penalty != 0) return refuse("frequency_penalty", kNotWithBeams);

@@ -29,7 +29,7 @@ bool has_penalties(const SamplingParams& params) {
 bool draws_on_device(const SampleRow& row) {
   const std::int32_t wanted = row.params->logprobs.value_or(0);
   const bool processed = row.params->processed_logprobs && row.params->logprobs && !row.beam;
-  return wanted >= 0 && wanted <= device::kMostTop && !processed &&
+  return wanted >= 0 && wanted <= device::kMostTop && !processed && row.params->typical_p >= 1.0f &&
          (!row.beam || row.num_candidates <= static_cast<std::uint32_t>(device::kMostTop));
 }
 

@@ -26,6 +26,7 @@ struct SamplingParams {
   std::int32_t top_k = 0;    // 0 or -1: off
   float top_p = 1.0f;
   float min_p = 0.0f;
+  float typical_p = 1.0f;           // transformers' and llama.cpp's, behind the three above
   float repetition_penalty = 1.0f;  // over prompt and output
   float presence_penalty = 0.0f;    // over output only
   float frequency_penalty = 0.0f;   // over output only

@@ -42,7 +42,8 @@ bool Distribution::assign(CpuLevel level, std::span<const float> logits, const S
   }
   const bool cut = threshold > -std::numeric_limits<float>::infinity();
 
-  plain_ = !cut && params.top_p >= 1.0f;
+  const bool typical = params.typical_p < 1.0f;
+  plain_ = !cut && params.top_p >= 1.0f && !typical;
   kept_.clear();
   if (cut) {
     keep_from(logits, threshold);
@@ -55,12 +56,17 @@ bool Distribution::assign(CpuLevel level, std::span<const float> logits, const S
     total_ = 0;
     for (std::size_t i = 0; i < kept_.size(); ++i) total_ += kept_[i].weight = weights_[i];
     if (params.top_p < 1.0f) keep_nucleus(static_cast<double>(params.top_p) * total_);
+    if (typical) keep_typical(maximum, temperature, params.typical_p);
     return any;
   }
   weigh_all(level, logits, maximum, 1.0f / temperature);
   total_ = 0;
   for (const float sum : block_sums_) total_ += sum;
-  if (!plain_) nucleus_of_all(logits, maximum, temperature, static_cast<double>(params.top_p) * total_);
+  if (params.top_p < 1.0f)
+    nucleus_of_all(logits, maximum, temperature, static_cast<double>(params.top_p) * total_);
+  else if (typical)
+    keep_all(logits);
+  if (typical) keep_typical(maximum, temperature, params.typical_p);
   return any;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
-// Distribution: what is left of one row of logits after temperature, min_p, top_k and top_p, and draws
-// from it by inverse CDF over tokens in ascending order. What a draw gives depends on the logits, the
-// parameters and the random number alone.
+// Distribution: what is left of one row of logits after temperature, min_p, top_k, top_p and typical_p,
+// and draws from it by inverse CDF over tokens in ascending order. What a draw gives depends on the logits,
+// the parameters and the random number alone.
 //   plain   nothing was cut: one weight per token of the vocabulary, with sums of blocks
 //   cut     only the surviving tokens, ascending, with their weights
-// Source of meaning and order: vLLM's v1 sampler. Logits equal to the k-th largest all survive top_k.
+// Source of meaning and order: vLLM's v1 sampler; of typical_p, which vLLM lacks, transformers (typical.cc).
+// Logits equal to the k-th largest all survive top_k.
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -45,6 +46,8 @@ class Distribution {
   void keep_from(std::span<const float> logits, float threshold);
   void keep_nucleus(double mass);
   void nucleus_of_all(std::span<const float> logits, float maximum, float temperature, double mass);
+  void keep_all(std::span<const float> logits);
+  void keep_typical(float maximum, float temperature, double mass);
   TokenId draw_in_block(std::size_t start, double target) const;
 
   bool plain_ = true;
@@ -54,6 +57,7 @@ class Distribution {
   std::vector<Entry> kept_;                  // ascending by token
   std::vector<Entry> ranked_;                // scratch of keep_nucleus
   std::vector<double> bucket_sums_;
+  std::vector<std::pair<double, double>> distances_;  // scratch of keep_typical: with weights
   std::vector<float> values_;
 };
 

@@ -70,6 +70,20 @@ std::vector<double> plain_distribution(const std::vector<float>& logits, const S
       if (sum <= 1 - static_cast<double>(params.top_p)) x[order[i]] = -kInfinity;
     }
   }
+  if (params.typical_p < 1) {
+    const std::vector<double> p = softmax(x);
+    double entropy = 0, sum = 0;
+    for (const double each : p)
+      if (each > 0) entropy -= each * std::log(each);
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (p[i] > 0) order.emplace_back(std::abs(-std::log(p[i]) - entropy), i);
+    std::sort(order.begin(), order.end());
+    for (const auto& [distance, i] : order) {
+      if (sum >= static_cast<double>(params.typical_p)) x[i] = -kInfinity;
+      sum += p[i];
+    }
+  }
   return softmax(x);
 }
 
@@ -93,6 +107,7 @@ TEST(Distribution, EqualsThePlainDefinition) {
     if (rng() % 2) params.top_p = masses[rng() % 4];
     const float floors[] = {0.01f, 0.2f, 0.9f};
     if (rng() % 3 == 0) params.min_p = floors[rng() % 3];
+    if (rng() % 3 == 0) params.typical_p = masses[rng() % 4];
     distribution.assign(detected_cpu_level(), logits, params);
 
     const std::vector<double> expected = plain_distribution(logits, params);
@@ -118,6 +133,28 @@ TEST(Distribution, EqualLogitsAtTheEdgeOfTopKAllSurvive) {
   Distribution distribution;
   distribution.assign(CpuLevel::portable, logits, params);
   EXPECT_EQ(distribution.probabilities().size(), 4u);
+}
+
+// The likeliest token says less than is usual; the third is nearest to the entropy.
+TEST(Distribution, TypicalTokensAreThoseNearTheEntropy) {
+  std::vector<float> logits;
+  for (const float p : {0.5f, 0.2f, 0.15f, 0.1f, 0.05f}) logits.push_back(std::log(p));
+  SamplingParams params;
+  Distribution distribution;
+  const auto kept = [&](float mass) {
+    params.typical_p = mass;
+    distribution.assign(CpuLevel::portable, logits, params);
+    std::vector<TokenId> tokens;
+    for (const auto& [token, p] : distribution.probabilities()) tokens.push_back(token);
+    return tokens;
+  };
+  EXPECT_EQ(kept(0.0f), std::vector<TokenId>{1});
+  EXPECT_EQ(kept(0.19f), std::vector<TokenId>{1});
+  EXPECT_EQ(kept(0.3f), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(kept(0.5f), (std::vector<TokenId>{0, 1, 2}));
+  EXPECT_EQ(kept(1.0f).size(), 5u);
+  logits.assign(5, 0.0f);
+  EXPECT_EQ(kept(0.1f).size(), 5u) << "all are at one distance";
 }
 
 TEST(Distribution, DrawsFollowTheProbabilities) {

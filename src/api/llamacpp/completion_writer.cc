@@ -64,6 +64,7 @@ void LlamaCompletionWriter::write_end(std::size_t index, JsonWriter& json) const
   json.key("n_ctx").integer(context_.max_model_len);
   json.key("temperature").float32(sampling.temperature).key("top_k").integer(sampling.top_k);
   json.key("top_p").float32(sampling.top_p).key("min_p").float32(sampling.min_p);
+  json.key("typical_p").float32(sampling.typical_p);
   json.key("repeat_penalty").float32(sampling.repetition_penalty);
   json.key("presence_penalty").float32(sampling.presence_penalty);
   json.key("frequency_penalty").float32(sampling.frequency_penalty);

@@ -254,6 +254,10 @@ TEST(LlamaCompletion, SamplersThatAreNotListedAreOff) {
     EXPECT_EQ(some.presence_penalty, 0);
   }
   EXPECT_EQ(sampling(R"(,"samplers":["temperature"])").temperature, 0.5F);
+  for (const char* typical : {R"(,"typ_p":0.75)", R"(,"typical_p":0.75)", R"(,"typ_p":0.75,"samplers":"y")"})
+    EXPECT_EQ(sampling(typical).typical_p, 0.75F) << typical;
+  for (const char* off : {R"(,"typ_p":2)", R"(,"typ_p":0.75,"samplers":["top_k"])", ""})
+    EXPECT_EQ(sampling(off).typical_p, 1.0F) << off;
   EXPECT_EQ(sampling(R"(,"samplers":["penalties"])").repetition_penalty, 1.5F);
   EXPECT_EQ(sampling(R"(,"repeat_last_n":0)").repetition_penalty, 1);
   EXPECT_EQ(sampling(R"(,"repeat_last_n":64)").repetition_penalty, 1.5F);
@@ -335,8 +339,8 @@ TEST(LlamaCompletion, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"("prompt":"a","mirostat":2)"), "mirostat");
   EXPECT_EQ(param(R"("prompt":"a","dynatemp_range":0.5)"), "dynatemp_range");
   EXPECT_EQ(param(R"("prompt":"a","top_n_sigma":2)"), "top_n_sigma");
-  for (const char* field : {R"("dry_multiplier":0.8)", R"("xtc_probability":0.5)", R"("typical_p":0.7)",
-                            R"("typ_p":0.7)", R"("tfs_z":0.9)"}) {
+  for (const char* field : {R"("dry_multiplier":0.8)", R"("xtc_probability":0.5)", R"("typical_p":-1)",
+                            R"("typ_p":-1)", R"("tfs_z":0.9)"}) {
     const std::string_view name = std::string_view(field).substr(1, std::string_view(field).find(':') - 2);
     EXPECT_EQ(param(concat(R"("prompt":"a",)", field)), name);
   }

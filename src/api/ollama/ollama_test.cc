@@ -177,7 +177,7 @@ TEST(Ollama, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(true, R"("messages":[{"role":""}])"), "messages.0.role");
   EXPECT_EQ(param(true, concat(R"("options":{"top_p":7},)", kHi)), "options.top_p");
   EXPECT_EQ(param(true, concat(R"("options":{"mirostat":1},)", kHi)), "options.mirostat");
-  EXPECT_EQ(param(true, concat(R"("options":{"typical_p":0.7},)", kHi)), "options.typical_p");
+  EXPECT_EQ(param(true, concat(R"("options":{"typical_p":-0.7},)", kHi)), "options.typical_p");
   EXPECT_EQ(param(false, R"("prompt":"x","context":[1,2])"), "context");
   EXPECT_EQ(param(false, R"("prompt":"x","think":3)"), "think");
   EXPECT_EQ(param(false, R"("prompt":7)"), "prompt");

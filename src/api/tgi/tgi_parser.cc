@@ -41,10 +41,7 @@ void read_tgi_sampling(FieldReader& fields, TgiCall& out, ChatCall& call) {
   for (const std::string_view name : {"temperature", "top_k", "top_p", "typical_p"})
     samples = samples || fields.has(name);
   read_sampling(fields, kTgiSampling, sampling);
-  // LangChain sends it in every call, where nobody asked for it.
-  if (fields.number_above("typical_p", 0, 1).value_or(1) < 1)
-    out.warnings.add(fields.path_of("typical_p"),
-                     "typical sampling is not implemented; the other fields apply");
+  assign_if_given(sampling.typical_p, fields.number_above("typical_p", 0, 1));
   if (!samples) sampling.temperature = 0;
   out.seed = sampling.seed;
   sampling.n = static_cast<std::int32_t>(fields.integer("best_of", 1, kMaxBestOf).value_or(1));

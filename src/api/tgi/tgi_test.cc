@@ -127,7 +127,9 @@ TEST(Tgi, IsGreedyUnlessAskedToSample) {
     EXPECT_EQ((*asked.call)->request.sampling.temperature, temperature) << parameters;
     EXPECT_EQ((*asked.call)->request.sampling.max_tokens, 1024);
   }
-  EXPECT_EQ((*Asked(R"("inputs":"a","parameters":{"typical_p":0.95})").call)->warnings.texts().size(), 1u);
+  Asked typical(R"("inputs":"a","parameters":{"typical_p":0.95})");
+  EXPECT_EQ((*typical.call)->request.sampling.typical_p, 0.95f);
+  EXPECT_TRUE((*typical.call)->warnings.texts().empty());
   Asked cut(R"("inputs":"hello","parameters":{"truncate":2,"stream":true})");
   EXPECT_EQ((*cut.call)->request.prompt_token_ids, (std::vector<TokenId>{'l', 'o'}));
 }

@@ -272,7 +272,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::llama_server, "ignore-eos", Shape::on, Rule::refused, kPerRequest},
     {Peer::llama_server, "json-schema j", Shape::one, Rule::refused, kPerRequest},
     {Peer::llama_server, "json-schema-file jf", Shape::one, Rule::refused, kPerRequest},
-    {Peer::llama_server, "typical typical-p", Shape::one, Rule::only, "typical sampling is not supported",
+    {Peer::llama_server, "typical typical-p", Shape::one, Rule::only, "requests ask for it (typical_p)",
      "1 1.0"},
     {Peer::llama_server, "top-nsigma top-n-sigma", Shape::one, Rule::only, "top-n-sigma is not supported",
      "-1 -1.0"},
