@@ -75,18 +75,17 @@ bool MemoryBudget::change(std::size_t account, std::int64_t by) {
   return true;
 }
 
-std::int64_t MemoryBudget::used() const {
-  std::lock_guard lock(mutex_);
-  std::int64_t out = 0;
-  for (const Account& account : accounts_) out += account.used;
-  return out;
-}
+std::int64_t MemoryBudget::used() const { return snapshot().used; }
 
-std::int64_t MemoryBudget::left() const {
-  std::lock_guard lock(mutex_);
-  std::int64_t left = limit_;
-  for (const Account& account : accounts_) left -= std::max(account.promised, account.used);
-  return left;
+std::int64_t MemoryBudget::left() const { return snapshot().left; }
+
+MemoryBudget::Snapshot MemoryBudget::snapshot() const {
+  Snapshot out{.left = limit_, .accounts = accounts()};
+  for (const Account& account : out.accounts) {
+    out.used += account.used;
+    out.left -= std::max(account.promised, account.used);
+  }
+  return out;
 }
 
 MemoryBudget::Account MemoryBudget::account(AccountId id) const {

@@ -67,6 +67,13 @@ class MemoryBudget {
   Account account(AccountId id) const;
   std::vector<Account> accounts() const;  // a copy, in order of their adding
 
+  // All of it at one moment.
+  struct Snapshot {
+    std::int64_t used = 0, left = 0;
+    std::vector<Account> accounts;
+  };
+  Snapshot snapshot() const;
+
  private:
   friend class MemoryReservation;
   [[nodiscard]] bool change(std::size_t account, std::int64_t by);

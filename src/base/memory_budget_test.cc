@@ -87,12 +87,16 @@ TEST(MemoryBudget, ThreadsNeverTakeMoreThanThereIs) {
             held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
           }
         }
-        std::int64_t bound = 0;
-        for (const MemoryBudget::Account& account : budget.accounts()) {
+        std::int64_t bound = 0, used = 0;
+        const MemoryBudget::Snapshot now = budget.snapshot();
+        for (const MemoryBudget::Account& account : now.accounts) {
           EXPECT_TRUE(account.used >= 0 && account.used <= account.limit);
           bound += std::max(account.used, account.promised);
+          used += account.used;
         }
         EXPECT_LE(bound, 1000);
+        EXPECT_EQ(now.left, 1000 - bound);
+        EXPECT_EQ(now.used, used);
       }
     });
   }

@@ -267,16 +267,16 @@ Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerCon
 
 // Memory promised and used, by account; an account that is taken at start is used entirely.
 HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
-  const MemoryBudget& ledger = server.memory.ledger();
+  const MemoryBudget::Snapshot ledger = server.memory.ledger().snapshot();
   HttpResponse response;
   JsonWriter json(response.body);
   json.begin_object();
-  field(json, "limit", ledger.limit());
-  field(json, "used", ledger.used());
-  field(json, "left", ledger.left());
+  field(json, "limit", server.memory.ledger().limit());
+  field(json, "used", ledger.used);
+  field(json, "left", ledger.left);
   field(json, "resident", process_memory().resident_bytes);
   json.key("accounts").begin_array();
-  for (const MemoryBudget::Account& account : ledger.accounts()) {
+  for (const MemoryBudget::Account& account : ledger.accounts) {
     json.begin_object();
     json.key("name").string(account.name);
     field(json, "promised", account.promised);
