@@ -93,7 +93,8 @@ Status check_model(std::string_view name, const ApiContext& context);
 
 // The name of the model that an answer carries.
 inline const std::string& answering_model(const AdapterCatalog::Handle& adapter, const ApiContext& context) {
-  return adapter != nullptr ? adapter->name : context.model_names.front();
+  const RequestAdapter* chosen = adapter.get();
+  return chosen != nullptr ? chosen->name : context.model_names.front();
 }
 // All names that are listed, the adapters' last.
 std::vector<std::string> listed_models(const ApiContext& context);
