@@ -59,7 +59,7 @@ void put_block(const PointLayout& layout, const PointBlock& b, std::int64_t c, s
     for (int p = 0; p < 4 * layout.lines(); ++p) {
       const std::uint32_t point = b.points[4 * layout.lines() * g + p];
       block[place_of(layout, g, p, c)] = static_cast<std::uint8_t>(point);
-      signs |= point >> 8 << (28 + p);
+      if (layout.index_bits > 8) signs |= point >> 8 << (28 + p);
     }
     if (layout.has_scale_bytes())
       block[layout.scales_at(g) + c] = static_cast<std::uint8_t>(b.scales[2 * g] | b.scales[2 * g + 1] << 4);
