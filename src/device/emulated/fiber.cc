@@ -4,8 +4,14 @@
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -51,6 +57,10 @@ struct Start {
 };
 thread_local Start starting;
 
+// AddressSanitizer keeps the marks of frames that were never returned from: those of a fiber that was left,
+// and each fiber's last ones. A stack that is used again has none.
+void forget_frames(std::span<std::byte> stack) { ASAN_UNPOISON_MEMORY_REGION(stack.data(), stack.size()); }
+
 [[noreturn]] void begin() {
   const Start start = starting;
   start.body(start.argument);
@@ -80,11 +90,15 @@ FiberStacks::FiberStacks(std::size_t max_fibers)
   contexts_->starts.resize(max_fibers);
 }
 
-FiberStacks::~FiberStacks() { ::munmap(stacks_, max_fibers_ * kStackBytes); }
+FiberStacks::~FiberStacks() {
+  forget_frames({stacks_, max_fibers_ * kStackBytes});
+  ::munmap(stacks_, max_fibers_ * kStackBytes);
+}
 
 void FiberStacks::prepare(std::size_t index, void (*body)(void*), void* argument) {
   CHECK(index < max_fibers_);
   contexts_->starts[index] = {body, argument};
+  forget_frames({stack(index), kStackBytes});
 #if defined(__x86_64__)
   // As pagoda_switch_stacks leaves a stack: six registers, then where to go on. There, as behind every call,
   // the stack pointer is 8 short of a multiple of 16.
