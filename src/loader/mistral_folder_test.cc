@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <cstring>
 #include <filesystem>
 
 #include "loader/model_source.h"
@@ -105,8 +106,9 @@ std::vector<float> rows_of(const std::string& path) {
   }
   const TensorView* const query = (*source)->find("model.layers.0.self_attn.q_proj.weight");
   if (query == nullptr || !(*source)->bring_in(*query).ok()) return {};
-  const auto* const values = reinterpret_cast<const float*>(query->data);
-  return {values, values + 8};
+  std::vector<float> values(8);
+  std::memcpy(values.data(), query->data, sizeof(float) * values.size());  // aligned as the file has it
+  return values;
 }
 
 TEST(MistralFolder, RowsOfQueriesAndKeysAreThoseOfHalves) {
