@@ -85,16 +85,17 @@ Status DeviceModelRunner::load_weights() {
 }
 
 void DeviceModelRunner::plan_kv(const KvLayout& layout) {
-  const std::vector<LayerState> layers = layer_states(config());
+  const TensorShard& shard = model_->shard();
+  const std::vector<LayerState> layers = layer_states(config(), shard);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     KvLayout& of_layer = layer_layouts_.emplace_back(layout);
-    of_layer.num_kv_heads = static_cast<std::int32_t>(model_->shard().layers[i].heads.kv.count);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(shard.layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
     of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
   kv_plan_ = plan_kv_groups(layers, options_.block_size, options_.max_context, options_.kv_windows,
-                            options_.block_size * dtype_info(layout.dtype).block_bytes);
+                            options_.block_size * dtype_info(layout.dtype).block_bytes, shard.size);
   layout_ = page_layout(kv_plan_, layer_layouts_);
   layout_.num_layers = kv_plan_.uniform ? kv_plan_.page_layers : 1;
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);

@@ -110,8 +110,9 @@ void expect_one_devices_bits(const std::string& model, std::int32_t size, const 
 bool tries_all() { return std::getenv("PAGODA_FULL_GOLDENS") != nullptr; }
 
 // Families whose layers are cut each in a way of their own; with PAGODA_FULL_GOLDENS=1 all that can be.
-const std::set<std::string> kTried = {"bloom",  "cohere2", "deepseek_v3", "gemma4_moe", "gpt_oss",
-                                      "llama4", "mixtral", "phimoe",      "qwen2_moe"};
+const std::set<std::string> kTried = {
+    "bitnet", "bloom",  "cohere2", "deepseek_v3",     "falcon_h1", "gemma4_moe", "gpt_oss",   "jamba",
+    "lfm2",   "llama4", "mixtral", "nemotron_h_bias", "olmo3",     "phimoe",     "qwen2_moe", "qwen3_5"};
 
 std::vector<std::string> tried_families() {
   return tries_all() ? all_families() : std::vector<std::string>(kTried.begin(), kTried.end());

@@ -89,13 +89,25 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   Trial two = one;
   two.ranks = 2;
   two.windows = two.chunked = two.all_at_once = true;
-  const Outcome split = run(two);
-  if (!split.refused.ok()) {  // by name: a family that one rank alone can compute
-    EXPECT_NE(split.refused.message().find("cannot be split over ranks"), std::string::npos)
-        << split.refused.message();
-    return;
-  }
-  expect_same(split, run(one), "two ranks");
+  const Outcome alone = run(one);
+  expect_same(run(two), alone, "two ranks");
+  if (!alone.has_states) return;
+  // Each rank's part of the states goes the ways of the whole ones.
+  two.block_size = 4;
+  two.chunked = two.all_at_once = false;
+  two.rounds = 2;
+  const Outcome cached = run(two);
+  Trial again = one;
+  again.rounds = 2;
+  expect_same(cached, run(again), "two ranks, from the prefix cache");
+  EXPECT_GT(cached.cached, 0);
+  two.rounds = 1;
+  two.all_at_once = true;
+  two.longest = 3;
+  two.num_swap = 1;
+  const Outcome swapped = run(two);
+  expect_same(swapped, alone, "two ranks, swapped");
+  EXPECT_GT(swapped.swaps, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(testing::all_families()),

@@ -136,12 +136,24 @@ inline Outcome run(Trial setup) {
   std::unique_ptr<ModelRunner> runner;
   const RankRunner* local = nullptr;
   LocalModelRunner* alone = nullptr;
+  // As many pages as so many of the longest sequences need.
+  const auto fit_longest = [&] {
+    if (setup.longest == 0) return false;
+    std::int64_t pages = 0;
+    for (const KvGroup& group : local->kv_plan().groups)
+      pages += setup.longest * group.rows_for(kMaxTokens) * group.pages_per_row;
+    setup.num_swap = setup.num_swap > 0 ? pages : 0;
+    setup.num_pages = pages;
+    return true;
+  };
   if (setup.ranks > 1) {
     options.num_blocks = setup.num_pages;
     ranks.emplace(setup.model, options, setup.ranks);
     out.refused = ranks->status;
     if (!out.refused.ok()) return out;
     local = &ranks->runner->local();
+    if (fit_longest()) out.refused = ranks->runner->allocate_kv_cache(setup.num_pages, setup.num_swap);
+    EXPECT_TRUE(out.refused.ok()) << out.refused.message();
     runner = std::move(ranks->runner);
   } else {
     auto source = ModelSource::open(setup.model);
@@ -152,13 +164,7 @@ inline Outcome run(Trial setup) {
     alone = created->get();
     local = alone;
     runner = *std::move(created);
-    if (setup.longest > 0) {
-      std::int64_t pages = 0;
-      for (const KvGroup& group : local->kv_plan().groups)
-        pages += setup.longest * group.rows_for(kMaxTokens) * group.pages_per_row;
-      setup.num_swap = setup.num_swap > 0 ? pages : 0;
-      setup.num_pages = pages;
-    }
+    fit_longest();
     if (!setup.virtual_kv) EXPECT_TRUE(alone->allocate_kv_cache(setup.num_pages, setup.num_swap).ok());
   }
   out.has_states = local->kv_plan().has_states();

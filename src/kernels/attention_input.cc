@@ -64,7 +64,7 @@ void normalize(const AttentionInputArgs& args, float* row) {
 }  // namespace
 
 void attention_input(const KernelContext& context, const AttentionInputArgs& args) {
-  linear(context, *args.weight, args.input, args.num_rows, args.output);
+  if (args.weight != nullptr) linear(context, *args.weight, args.input, args.num_rows, args.output);
   if (on_device(context)) return device_ops::finish_attention_input(*context.device, args);
   const bool normed = args.norms.kind != HeadNorms::Kind::none;
   if (!normed && args.clip <= 0 && args.rotary_size == 0 && args.query_scale.beta == 0) return;

@@ -31,7 +31,7 @@ struct HeadNorms {
 };
 
 struct AttentionInputArgs {
-  const PackedLinear* weight = nullptr;  // gives query | key | value (| gates)
+  const PackedLinear* weight = nullptr;  // gives query | key | value (| gates); null: these are in `output`
   LinearInput input = {};
   std::int64_t num_rows = 0;
   std::int32_t num_query_heads = 0, num_kv_heads = 0;  // kv heads 0: a row has queries alone

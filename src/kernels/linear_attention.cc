@@ -47,7 +47,7 @@ void run_tile(const cpu::StateKernels& kernels, const LinearAttentionArgs& args,
 }  // namespace
 
 void linear_attention(const KernelContext& context, const LinearAttentionArgs& args) {
-  CHECK(args.num_key_heads > 0 && args.num_heads % args.num_key_heads == 0);
+  CHECK(args.num_key_heads > 0 && (args.tiled_heads || args.num_heads % args.num_key_heads == 0));
   if (on_device(context)) return device_ops::linear_attention(*context.device, args);
   const auto sequences = static_cast<std::int64_t>(args.states.sequences.size());
   if (context.backend == Backend::reference) {

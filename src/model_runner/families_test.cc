@@ -14,20 +14,11 @@
 #include "model_runner/family_model.h"
 #include "model_runner/fused_gguf.h"
 #include "model_runner/test_ranks.h"
-#include "models/family.h"
 #include "models/folder_as_gguf.h"
 #include "models/read_config.h"
 
 namespace pagoda::testing {
 namespace {
-
-// As the family's row of docs/models.md says: those with norms over all heads together, or with states.
-bool on_one_rank_only(const std::string& folder) {
-  const auto source = ModelSource::open(folder);
-  if (!source) return false;
-  const auto config = read_model_config(**source);
-  return config && config->family->row.differs.find("one rank only") != std::string_view::npos;
-}
 
 class Family : public ::testing::TestWithParam<std::string> {
  protected:
@@ -178,15 +169,41 @@ TEST_P(Family, StatesAreTheSameHoweverAPromptIsCut) {
 TEST_P(Family, TwoRanksAgree) {
   const boost::json::object family = read_family(GetParam());
   TestRanks ranks(folder_, options(Backend::cpu, 1, "float32"), 2);
-  if (on_one_rank_only(folder_)) {
-    EXPECT_NE(ranks.status.message().find("cannot be split over ranks"), std::string::npos);
-    return;
-  }
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
   for (const boost::json::value& line : family.at("goldens").as_array())
-    expect_golden(*ranks.runner, 16, line.as_object());
+    expect_golden(Driver(*ranks.runner, 16, ranks.runner->local().kv_plan().groups), line.as_object());
   ranks.join();
   for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// Heads of keys, and those that keep states, are on one rank or several; norms and convolutions see the rest.
+TEST_P(Family, RanksGiveTheBitsOfOne) {
+  const boost::json::object family = read_family(GetParam());
+  std::vector<std::string> models = {folder_, write_family_gguf(GetParam(), folder_ + "/gguf")};
+  if (models.back().empty()) models.pop_back();
+  for (const std::string& model : models)
+    for (const std::int32_t size : {2, 4}) {
+      const RunnerOptions how = options(Backend::cpu, 1, size == 2 ? "int8" : "float32");
+      SCOPED_TRACE(model + " on " + std::to_string(size) + " in " + how.dtype);
+      TestRanks ranks(model, how, size);
+      if (size == 4 && !ranks.status.ok()) {  // a fixture is small
+        EXPECT_NE(ranks.status.message().find("cannot split the model over 4 ranks"), std::string::npos)
+            << ranks.status.message();
+        continue;
+      }
+      ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
+      const auto one = runner(model, Backend::cpu, 1, how.dtype);
+      ASSERT_NE(one, nullptr);
+      for (const boost::json::value& line : family.at("goldens").as_array()) {
+        TestSequence alone = greedy(ids_of(line.as_object().at("prompt_ids"))), split = alone;
+        Driver whole(*one), parts(*ranks.runner, 16, ranks.runner->local().kv_plan().groups);
+        ASSERT_TRUE(whole.generate({&alone}, 4).ok());
+        ASSERT_TRUE(parts.generate({&split}, 4, 7).ok());
+        expect_same_draws(split, alone);
+      }
+      ranks.join();
+      for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
+    }
 }
 
 // Those whose GGUF files say all that a folder says of them, and have its matrices one by one.

@@ -83,7 +83,8 @@ std::int64_t state_pages(const std::vector<std::int64_t>& pieces, std::int64_t p
 }  // namespace
 
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
-                           std::int32_t max_context, bool windows, std::int64_t unit_bytes) {
+                           std::int32_t max_context, bool windows, std::int64_t unit_bytes,
+                           std::int32_t num_ranks) {
   KvGroupPlan plan;
   if (std::ranges::all_of(layers,
                           [](const LayerState& layer) { return layer.kind == LayerState::Kind::none; })) {
@@ -178,10 +179,11 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   }
   if (pieces.empty()) return plan;
   plan.state_page_bytes = *std::ranges::max_element(state.used);
-  plan.groups.push_back({.kind = KvKind::state,
-                         .tokens_per_row = block_size,
-                         .pages_per_row = static_cast<std::int32_t>(state.used.size()),
-                         .state_bytes = std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0})});
+  plan.groups.push_back(
+      {.kind = KvKind::state,
+       .tokens_per_row = block_size,
+       .pages_per_row = static_cast<std::int32_t>(state.used.size()),
+       .state_bytes = num_ranks * std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0})});
   return plan;
 }
 

@@ -58,9 +58,11 @@ struct KvGroupPlan {
 // The page size is searched: least padding, then largest; with states, of a sequence of 1,024 tokens, and
 // less than 1 % counts as none. Layers whose window is `max_context` tokens or more see everything. `windows`
 // false: all layers with keys and values are in one group, and what is behind a window is kept. `unit_bytes`
-// is what one element of every token of a row takes at least: in these states are measured.
+// is what one element of every token of a row takes at least: in these states are measured. With states,
+// `layers` are of one of `num_ranks` equal parts, and KvGroup::state_bytes is of all.
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
-                           std::int32_t max_context, bool windows, std::int64_t unit_bytes = 0);
+                           std::int32_t max_context, bool windows, std::int64_t unit_bytes = 0,
+                           std::int32_t num_ranks = 1);
 
 // The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one
 // head as wide as all that a page has: its bytes are right for any number of tokens.

@@ -61,16 +61,17 @@ Result<std::unique_ptr<LocalModelRunner>> LocalModelRunner::create(std::shared_p
   runner->identity_ = source->identity();
   runner->decoder_ = std::move(decoder);
   if (options.adapters != nullptr) options.adapters->set_targets(runner->decoder_->weights().adapter_targets);
-  const std::vector<LayerState> layers = layer_states(runner->config());
+  const TensorShard& shard = runner->decoder_->shard();
+  const std::vector<LayerState> layers = layer_states(runner->config(), shard);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     KvLayout& of_layer = runner->layer_layouts_.emplace_back(layout);
-    of_layer.num_kv_heads = static_cast<std::int32_t>(runner->decoder_->shard().layers[i].heads.kv.count);
+    of_layer.num_kv_heads = static_cast<std::int32_t>(shard.layers[i].heads.kv.count);
     of_layer.head_size = layers[i].head_size;
     of_layer.latent_size = layers[i].latent_size;
     of_layer.num_layers = 1;
   }
   runner->kv_plan_ = plan_kv_groups(layers, options.block_size, options.max_context, options.kv_windows,
-                                    options.block_size * dtype_info(layout.dtype).block_bytes);
+                                    options.block_size * dtype_info(layout.dtype).block_bytes, shard.size);
   runner->layout_ = page_layout(runner->kv_plan_, runner->layer_layouts_);
   if (runner->kv_plan_.uniform) runner->layout_.num_layers = layout.num_layers;
   if (options.pooling) {

@@ -64,6 +64,17 @@ std::vector<float> head_norms(const std::string& name, std::int64_t count, Range
   return weights;
 }
 
+// The heads that a rank has and none before it.
+std::vector<Range> without_repeats(std::span<const Range> ranks) {
+  std::vector<Range> own;
+  std::int64_t end = 0;
+  for (const Range& heads : ranks) {
+    own.push_back({end, heads.end() - end});
+    end = heads.end();
+  }
+  return own;
+}
+
 HeadNorms::Kind kind_of(QueryKeyNorm norm) {
   switch (norm) {
     case QueryKeyNorm::none:
@@ -85,6 +96,9 @@ class Attention final : public Mixer {
 
   std::int64_t projected_width() const override { return own_.qkv_size() + own_.gate_size(); }
   std::int64_t mixed_width() const override { return own_.query_size(); }
+  std::int64_t whole_width() const override {
+    return own_.query_key_norm == QueryKeyNorm::whole || own_.inner_norm ? columns_.back().end() : 0;
+  }
   Products input_products() override { return {&qkv_}; }
   Products output_products() override { return {&output_}; }
   void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
@@ -111,8 +125,12 @@ class Attention final : public Mixer {
   }
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
-    if (!inner_norm_.empty())
-      rms_norm(*workspace.context, mixed, rows.count, mixed_width(), inner_norm_.data(), norm_eps_, mixed);
+    if (!inner_norm_.empty()) {
+      const Buffer all = workspace.ranks->whole_rows(*workspace.context, columns_, mixed, rows.count);
+      rms_norm(*workspace.context, all, rows.count, columns_.back().end(), inner_norm_.data(), norm_eps_,
+               all);
+      workspace.ranks->keep_own(*workspace.context, queries_, all, rows.count, mixed);
+    }
     return workspace.ranks->last_product(*workspace.context, output_, columns_, mixed,
                                          workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
@@ -120,6 +138,7 @@ class Attention final : public Mixer {
  private:
   void load_norms(const AttentionConfig& config, const LayerPlace& place);
   void load_products(const AttentionConfig& config, const LayerPlace& place);
+  void norm_over_ranks(const Workspace& workspace, const Buffer& rows, std::int64_t count) const;
   PagedAttentionArgs arguments(const Workspace& workspace, const DecoderBatch& batch) const;
   Buffer projected(const Workspace& workspace) const {
     return workspace.projected.with_stride(projected_width());
@@ -131,7 +150,9 @@ class Attention final : public Mixer {
   float rotary_amplitude_ = 1;
   float norm_eps_;
   KvScales kv_scales_;
-  std::vector<Range> columns_;  // columns of the output matrix, by rank
+  std::vector<Range> columns_;      // columns of the output matrix, by rank
+  std::vector<Range> key_columns_;  // columns of all keys, by the first rank that has them
+  Range queries_, keys_;            // this rank's of these
   PackedLinear qkv_, output_;
   PlacedVector query_norm_, key_norm_, inner_norm_;
   PlacedVector sinks_, slopes_;  // for this rank's query heads
@@ -245,9 +266,29 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
   }
   qkv_ = loader.pack(std::move(qkv), prefix + (fused ? names.fused_qkv : names.query), LinearForm::stacked,
                      RowsAdapt::yes);
-  for (const Range& heads : shard.ranks) columns_.push_back(features(heads));
+  columns_ = features_of(shard.ranks, config.head_size);
+  key_columns_ = features_of(without_repeats(shard.kv_ranks), config.head_size);
+  queries_ = query;
+  keys_ = kv;
   output_ = loader.last_linear(prefix + names.attention_output, place.hidden_size, config.query_size(), query,
                                place.shard, config.output_factor);
+}
+
+// All query heads of a row are normed together on every rank, and all key heads.
+void Attention::norm_over_ranks(const Workspace& workspace, const Buffer& rows, std::int64_t count) const {
+  const auto normalize = [&](const Buffer& heads, std::span<const Range> columns, Range own,
+                             const PlacedVector& weight) {
+    const Buffer all = workspace.ranks->whole_rows(*workspace.context, columns, heads, count);
+    attention_input(*workspace.context,
+                    {.num_rows = count,
+                     .num_query_heads = static_cast<std::int32_t>(columns.back().end() / own_.head_size),
+                     .head_size = own_.head_size,
+                     .norms = {.kind = HeadNorms::Kind::rms_whole, .query = weight.data(), .eps = norm_eps_},
+                     .output = all});
+    workspace.ranks->keep_own(*workspace.context, own, all, count, heads);
+  };
+  normalize(rows, columns_, queries_, query_norm_);
+  if (own_.has_own_kv()) normalize(rows.at(0, own_.query_size()), key_columns_, keys_, key_norm_);
 }
 
 void Attention::project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
@@ -282,6 +323,12 @@ void Attention::project_in(const Workspace& workspace, const DecoderBatch& batch
     const RopeRows turns = table.of_rows(*workspace.context, positions, rows.first);
     args.turns = turns.index;
     args.cos_sin = turns.table;
+  }
+  if (own_.query_key_norm == QueryKeyNorm::whole && workspace.ranks->split()) {
+    linear(*workspace.context, qkv_, input, rows.count, args.output);
+    norm_over_ranks(workspace, args.output, rows.count);
+    args.weight = nullptr;
+    args.norms.kind = HeadNorms::Kind::none;
   }
   attention_input(*workspace.context, args);
 }

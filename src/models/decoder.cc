@@ -165,8 +165,7 @@ void DecoderModel::release() {
 }
 
 Status DecoderModel::reserve_buffers() {
-  std::int64_t projected = 0, mixed = 0, inner = 0, seen = 0, whole = 0;
-  std::int64_t around = 0;  // floats of ways around mixers
+  std::int64_t projected = 0, mixed = 0, inner = 0, seen = 0, whole = 0, made_whole = 0, around = 0;
   bool branches = false, parallel = false;
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DecoderLayer& layer = weights_.layers[i];
@@ -175,6 +174,7 @@ Status DecoderModel::reserve_buffers() {
     mixed = std::max(mixed, layer.mixer->mixed_width());
     for (PackedLinear* last : layer.mixer->output_products()) whole = std::max(whole, last->k());
     for (PackedLinear* last : layer.feed_forward->output_products()) whole = std::max(whole, last->k());
+    made_whole = std::max({made_whole, layer.mixer->whole_width(), layer.feed_forward->whole_width()});
     seen = std::max(seen, layer.feed_forward->seen_width());
     inner = std::max({inner, layer.feed_forward->inner_width(), layer.mixer->inner_width()});
     branches |= !adds_plainly(config, config.mixer_norms) || !adds_plainly(config, config.feed_forward_norms);
@@ -203,7 +203,7 @@ Status DecoderModel::reserve_buffers() {
       {&streams_workspace, weights_.streams ? weights_.streams->workspace_size(tokens, chunk) : 0},
       {&workspace_.inner, chunk * inner},
       {&workspace_.seen, chunk * seen},
-      {&exchanged, RankExchange::workspace_for(shard_, chunk, whole, hidden)},
+      {&exchanged, RankExchange::workspace_for(shard_, chunk, whole, made_whole, hidden)},
       {&own_logits_, shard_.size > 1 ? rows * shard_.own_vocab().count : 0, shard_.own_vocab().count},
       {&gathered_,
        shard_.size > 1 && shard_.rank == 0 && !on_device(context_) ? rows * config_.vocab_size : 0},

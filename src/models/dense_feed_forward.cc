@@ -57,6 +57,7 @@ class DenseFeedForward final : public FeedForward {
                    const LayerPlace& place, const std::optional<XieluCurve>& curve = std::nullopt)
       : activation_(config.activation),
         curve_(curve),
+        own_(shard.own),
         width_(shard.own.count),
         columns_(shard.ranks),
         norm_eps_(place.norm.eps) {
@@ -71,6 +72,7 @@ class DenseFeedForward final : public FeedForward {
   }
 
   std::int64_t inner_width() const override { return width_; }
+  std::int64_t whole_width() const override { return norm_.empty() ? 0 : columns_.back().end(); }
   Products input_products() override { return {&in_}; }
   Products output_products() override { return {&out_}; }
 
@@ -84,7 +86,11 @@ class DenseFeedForward final : public FeedForward {
     linear(*workspace.context, in_, input, count, inner,
            {.activation = curve_ ? std::nullopt : std::optional(activation_)});
     if (curve_) xielu(*workspace.context, {count, width_}, *curve_, inner);
-    if (!norm_.empty()) rms_norm(*workspace.context, inner, count, width_, norm_.data(), norm_eps_, inner);
+    if (!norm_.empty()) {
+      const Buffer all = workspace.ranks->whole_rows(*workspace.context, columns_, inner, count);
+      rms_norm(*workspace.context, all, count, columns_.back().end(), norm_.data(), norm_eps_, all);
+      workspace.ranks->keep_own(*workspace.context, own_, all, count, inner);
+    }
     return workspace.ranks->last_product(*workspace.context, out_, columns_, inner, input.adapters, count,
                                          accumulate, y);
   }
@@ -92,7 +98,8 @@ class DenseFeedForward final : public FeedForward {
  private:
   Activation activation_;
   std::optional<XieluCurve> curve_;
-  std::int64_t width_;          // this rank's features between the matrices
+  Range own_;                   // this rank's features between the matrices
+  std::int64_t width_;          // how many they are
   std::vector<Range> columns_;  // columns of the second matrix, by rank
   float norm_eps_;
   PlacedVector norm_;  // between the matrices; or empty

@@ -101,6 +101,8 @@ class Mixer {
   virtual std::int64_t mixed_width() const = 0;
   // Width of `inner`, used by project_in() and project_out().
   virtual std::int64_t inner_width() const { return 0; }
+  // Columns of the widest row that it makes whole on every rank (RankExchange::whole_rows).
+  virtual std::int64_t whole_width() const { return 0; }
   virtual Products input_products() = 0;
   virtual Products output_products() = 0;
 
@@ -121,6 +123,7 @@ class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual std::int64_t inner_width() const = 0;
+  virtual std::int64_t whole_width() const { return 0; }  // as a mixer's
   virtual Products input_products() = 0;
   virtual Products output_products() = 0;
   // Reads x, `count` rows of a chunk, as it is before the mixer's result is added to it, and keeps what it

@@ -30,6 +30,7 @@ class LinearAttention final : public Mixer {
   // head.
   std::int64_t projected_width() const override { return row_width() + 2 * config_.num_heads; }
   std::int64_t mixed_width() const override { return config_.value_width(); }
+  std::int64_t whole_width() const override { return norm_spans_ranks_ ? whole_.value_width() : 0; }
   Products input_products() override { return {&in_, &gates_}; }
   Products output_products() override { return {&out_}; }
   void project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
@@ -37,7 +38,7 @@ class LinearAttention final : public Mixer {
   void mix(const Workspace& workspace, const DecoderBatch& batch) override;
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+    return workspace.ranks->last_product(*workspace.context, out_, columns_, mixed,
                                          workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
@@ -54,10 +55,21 @@ class LinearAttention final : public Mixer {
   }
   Buffer projected(const Workspace& workspace) const { return workspace.projected.with_stride(row_width()); }
   std::int64_t row_width() const { return config_.num_channels() + config_.value_width(); }
+  static Range features(Range heads, std::int64_t size) { return {heads.first * size, heads.count * size}; }
+  static Range behind(std::int64_t begin, Range range) { return {begin + range.first, range.count}; }
+  std::vector<Range> key_features() const { return features_of(shard_.keys, whole_.key_size); }
+  std::vector<float> own_heads(const std::vector<float>& all) const {
+    return columns_of(all, whole_.num_heads, std::array{shard_.own});
+  }
   void load_delta_net(const LayerPlace& place);
   void load_mamba2(const LayerPlace& place);
+  std::vector<Range> own_channels() const;
+  void normalize(const Workspace& workspace, std::int64_t rows);
 
-  LinearAttentionConfig config_;
+  LinearAttentionConfig whole_, config_;  // the layer's, and this rank's part of it
+  StateShard shard_;
+  std::vector<Range> columns_;  // columns of the output matrix, by rank
+  bool norm_spans_ranks_ = false;
   std::int32_t layer_;
   float norm_eps_;
   PackedLinear in_, gates_, out_;         // in: [what is convolved | gate]; gates: [weights | decays]
@@ -67,7 +79,12 @@ class LinearAttention final : public Mixer {
 };
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place)
-    : config_(config), layer_(place.index), norm_eps_(place.norm.eps) {
+    : whole_(config),
+      config_(part_of(config, place.shard.states)),
+      shard_(place.shard.states),
+      columns_(features_of(place.shard.states.ranks, config.value_size)),
+      layer_(place.index),
+      norm_eps_(place.norm.eps) {
   WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::string conv = place.prefix + loader.names().conv;
@@ -76,55 +93,88 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
     load_delta_net(place);
   else
     load_mamba2(place);
-  out_ = loader.linear(place.prefix + names.out, place.hidden_size, config.value_width(), config.out_factor,
-                       RowsAdapt::yes);
-  taps_ = loader.place(reader.channel_taps(conv, config.num_channels(), config.num_taps));
-  conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", config.num_channels()));
-  std::vector<float> rates = reader.values(place.prefix + names.rate, config.num_heads);
+  const Range values = features(shard_.own, config.value_size);
+  out_ = loader.last_linear(place.prefix + names.out, place.hidden_size, config.value_width(), values,
+                            place.shard, config.out_factor);
+  const std::int64_t channels = config.num_channels();
+  taps_ = loader.place(
+      columns_of(reader.channel_taps(conv, channels, config.num_taps), channels, own_channels()));
+  conv_bias_ =
+      loader.place(columns_of(reader.optional_vector(conv + ".bias", channels), channels, own_channels()));
+  std::vector<float> rates = own_heads(reader.values(place.prefix + names.rate, config.num_heads));
   if (names.rate_is_log)
     for (float& rate : rates) rate = -std::exp(rate);
   rate_ = loader.place(std::move(rates));
-  step_bias_ = loader.place(reader.values(place.prefix + names.step_bias, config.num_heads));
-  if (config.delta_rule || config.norm_groups > 0)
-    norm_ = loader.place(reader.values(place.prefix + names.norm + ".weight",
-                                       config.delta_rule ? config.value_size : config.value_width()));
+  step_bias_ = loader.place(own_heads(reader.values(place.prefix + names.step_bias, config.num_heads)));
+  if (config.delta_rule) {
+    norm_ = loader.place(reader.values(place.prefix + names.norm + ".weight", config.value_size));
+  } else if (config.norm_groups > 0) {
+    std::vector<float> weights = reader.values(place.prefix + names.norm + ".weight", config.value_width());
+    norm_spans_ranks_ = values.count % (config.value_width() / config.norm_groups) != 0;
+    norm_ = loader.place(norm_spans_ranks_ ? std::move(weights)
+                                           : columns_of(weights, config.value_width(), std::array{values}));
+  }
+}
+
+// Channels of the convolution: [query | key | value], for Mamba-2 [value | key | query].
+std::vector<Range> LinearAttention::own_channels() const {
+  const std::int64_t keys = whole_.key_width(), values = whole_.value_width();
+  std::vector<Range> channels;
+  const auto add_values = [&](std::int64_t begin) {
+    channels.push_back(behind(begin, features(shard_.own, whole_.value_size)));
+  };
+  if (!whole_.delta_rule) add_values(0);
+  const std::int64_t first = whole_.delta_rule ? 0 : values;
+  for (const std::int64_t begin : {first, first + keys})
+    for (const Range& range : key_features()) channels.push_back(behind(begin, range));
+  if (whole_.delta_rule) add_values(2 * keys);
+  return channels;
 }
 
 void LinearAttention::load_delta_net(const LayerPlace& place) {
   WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
-  const std::int64_t hidden = place.hidden_size, heads = config_.num_heads, keys = config_.num_key_heads;
+  const std::int64_t hidden = place.hidden_size, heads = whole_.num_heads, keys = whole_.num_key_heads;
+  const std::int64_t group = heads / keys;
   Matrices in, gates;
-  const auto add = [&](Matrices& to, const std::string& name, std::int64_t rows) {
-    loader.add(to, place.prefix + name, rows, hidden, std::array{Range{0, rows}});
-  };
   // Adds the part of each key head's rows that begins after `before` of them.
-  const auto add_parts = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
+  const auto add_keys = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
+                            std::int64_t all) {
+    std::vector<Range> ranges;
+    for (const Range& own : shard_.keys)
+      for (std::int64_t head = own.first; head < own.end(); ++head)
+        ranges.push_back({head * all + before, count});
+    loader.add(to, place.prefix + name, keys * all, hidden, ranges);
+  };
+  // The same of heads, which there follow their key head's `before` rows, `count` of each.
+  const auto add_heads = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
                              std::int64_t all) {
     std::vector<Range> ranges;
-    for (std::int64_t head = 0; head < keys; ++head) ranges.push_back({head * all + before, count});
+    for (std::int64_t head = shard_.own.first; head < shard_.own.end(); ++head)
+      ranges.push_back({head / group * all + before + head % group * count, count});
     loader.add(to, place.prefix + name, keys * all, hidden, ranges);
   };
   const auto has = [&](const std::string& name) {
     return !name.empty() && loader.reader().has(place.prefix + name + ".weight");
   };
   if (has(names.by_key_head)) {
-    const std::int64_t key = config_.key_size, value = heads / keys * config_.value_size;
+    const std::int64_t key = whole_.key_size, size = whole_.value_size, value = group * size;
     const std::int64_t all = 2 * key + 2 * value;
-    add_parts(in, names.by_key_head, 0, key, all);
-    add_parts(in, names.by_key_head, key, key, all);
-    add_parts(in, names.by_key_head, 2 * key, value, all);
-    add_parts(in, names.by_key_head, 2 * key + value, value, all);
+    add_keys(in, names.by_key_head, 0, key, all);
+    add_keys(in, names.by_key_head, key, key, all);
+    add_heads(in, names.by_key_head, 2 * key, size, all);
+    add_heads(in, names.by_key_head, 2 * key + value, size, all);
   } else {
-    add(in, names.qkv, config_.num_channels());
-    add(in, names.gate, config_.value_width());
+    loader.add(in, place.prefix + names.qkv, whole_.num_channels(), hidden, own_channels());
+    loader.add(in, place.prefix + names.gate, whole_.value_width(), hidden,
+               std::array{features(shard_.own, whole_.value_size)});
   }
   if (has(names.gates_by_key_head)) {
-    add_parts(gates, names.gates_by_key_head, 0, heads / keys, 2 * heads / keys);
-    add_parts(gates, names.gates_by_key_head, heads / keys, heads / keys, 2 * heads / keys);
+    add_heads(gates, names.gates_by_key_head, 0, 1, 2 * group);
+    add_heads(gates, names.gates_by_key_head, group, 1, 2 * group);
   } else {
-    add(gates, names.weight, heads);
-    add(gates, names.decay, heads);
+    for (const std::string& name : {names.weight, names.decay})
+      loader.add(gates, place.prefix + name, heads, hidden, std::array{shard_.own});
   }
   in_ = loader.pack(std::move(in), place.prefix + (has(names.by_key_head) ? names.by_key_head : names.qkv),
                     LinearForm::stacked, RowsAdapt::yes);
@@ -135,21 +185,26 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
 void LinearAttention::load_mamba2(const LayerPlace& place) {
   WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
-  const std::int64_t width = config_.value_width(), keys = config_.key_width(), heads = config_.num_heads;
+  const std::int64_t width = whole_.value_width(), keys = whole_.key_width(), heads = whole_.num_heads;
   const std::int64_t sizes[] = {width, width, keys, keys, heads};
+  const std::vector value = {features(shard_.own, whole_.value_size)};
+  const std::vector<Range> key = key_features();
+  const std::vector<Range> own[] = {value, value, key, key, {shard_.own}};
   const std::string name = place.prefix + names.in;
   std::int64_t all = 0, first[5];
   for (int i = 0; i < 5; ++i) first[i] = std::exchange(all, all + sizes[i]);
   Matrices in, gates;
   const auto add = [&](Matrices& to, int part) {
-    loader.add(to, name, all, place.hidden_size, std::array{Range{first[part], sizes[part]}},
-               config_.in_factors[static_cast<std::size_t>(part)], config_.input_factor);
+    std::vector<Range> ranges;
+    for (const Range& range : own[part]) ranges.push_back(behind(first[part], range));
+    loader.add(to, name, all, place.hidden_size, ranges, whole_.in_factors[static_cast<std::size_t>(part)],
+               whole_.input_factor);
   };
   for (const int part : {1, 2, 3, 0}) add(in, part);
   add(gates, 4);
   in_ = loader.pack(std::move(in), name, LinearForm::stacked, RowsAdapt::yes);
   gates_ = loader.pack_exact(std::move(gates), name, RowsAdapt::yes);
-  skip_ = loader.place(loader.reader().values(place.prefix + names.skip, heads));
+  skip_ = loader.place(own_heads(loader.reader().values(place.prefix + names.skip, heads)));
 }
 
 void LinearAttention::project_in(const Workspace& workspace, const DecoderBatch& batch, Rows rows,
@@ -209,14 +264,33 @@ void LinearAttention::mix(const Workspace& workspace, const DecoderBatch& batch)
                              .output = mixed,
                              .states = states,
                              .piece = 1});
-  const std::int32_t groups = delta ? config_.num_heads : std::max(config_.norm_groups, 1);
-  const GatedNorm norm = {.num_groups = groups,
-                          .group_size = config_.value_width() / groups,
-                          .weight = norm_.data(),
-                          .own_weights = !delta,
-                          .gate_first = !delta && config_.gate_first,
-                          .eps = norm_eps_};
-  gated_rms_norm(context, norm, rows, mixed, row.at(0, config_.num_channels()));
+  normalize(workspace, rows);
+}
+
+void LinearAttention::normalize(const Workspace& workspace, std::int64_t rows) {
+  const KernelContext& context = *workspace.context;
+  const bool delta = config_.delta_rule;
+  const Buffer mixed = workspace.mixed.with_stride(config_.value_width());
+  const Buffer gate = projected(workspace).at(0, config_.num_channels());
+  const std::int32_t size = delta                    ? config_.value_size
+                            : whole_.norm_groups > 0 ? whole_.value_width() / whole_.norm_groups
+                                                     : config_.value_width();
+  GatedNorm norm = {.num_groups = config_.value_width() / size,
+                    .group_size = size,
+                    .weight = norm_.data(),
+                    .own_weights = !delta,
+                    .gate_first = !delta && config_.gate_first,
+                    .eps = norm_eps_};
+  if (!norm_spans_ranks_) return gated_rms_norm(context, norm, rows, mixed, gate);
+  norm.num_groups = whole_.norm_groups;
+  const Chunks chunks = {rows, workspace.chunk_rows};
+  for (std::int64_t i = 0; i < chunks.count(); ++i) {
+    const auto [first, count] = chunks[i];
+    const Buffer all = workspace.ranks->whole_rows(context, columns_, mixed.at(first), count);
+    const Buffer gates = workspace.ranks->whole_rows(context, columns_, gate.at(first), count, true);
+    gated_rms_norm(context, norm, count, all, gates);
+    workspace.ranks->keep_own(context, features(shard_.own, config_.value_size), all, count, mixed.at(first));
+  }
 }
 
 }  // namespace

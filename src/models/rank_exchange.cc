@@ -17,10 +17,10 @@ std::vector<std::int64_t> ends_of(std::span<const Range> ranges) {
 }  // namespace
 
 std::int64_t RankExchange::workspace_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
-                                         std::int64_t hidden) {
+                                         std::int64_t whole, std::int64_t hidden) {
   if (shard.size == 1) return 0;
-  const std::int64_t most = padded(rows * std::max(width, hidden));
-  return shard.exchange == ExchangeKind::sum ? padded(rows * hidden) : 3 * most;
+  if (shard.exchange == ExchangeKind::sum) return std::max(padded(rows * hidden), 3 * padded(rows * whole));
+  return 3 * padded(rows * std::max({width, whole, hidden}));
 }
 
 RankExchange::RankExchange(const ParallelContext& parallel, const TensorShard& shard, const Buffer& room)
@@ -74,13 +74,12 @@ Status RankExchange::bring_to_first(const KernelContext& context, std::span<cons
   return ok_status();
 }
 
-// [count, own columns] of each rank -> [count, all columns]. The ranks' parts are contiguous, in order.
+// [count, own columns] of each rank -> [count, all columns]. The ranks' parts are in order, without gaps.
 Status RankExchange::gather_parts(const KernelContext& context, std::span<const Range> ranges,
                                   const Buffer& own, std::int64_t count, const Buffer& all) {
   const auto rank = static_cast<std::size_t>(parallel_.rank());
   if (on_device(context)) {
-    device_ops::gather_columns(*context.device, ends_of(ranges), count, own.with_stride(ranges[rank].count),
-                               all);
+    device_ops::gather_columns(*context.device, ends_of(ranges), count, own, all);
     return ok_status();
   }
   const Buffer parts = count == 1 ? all : workspace_;  // one row is in order at once
@@ -89,7 +88,7 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
   };
   sizes_.clear();
   for (const Range& range : ranges) sizes_.push_back(static_cast<std::size_t>(range.count * count));
-  copy_rows(context, {count, ranges[rank].count}, own.with_stride(ranges[rank].count), part(ranges[rank]));
+  copy_rows(context, {count, ranges[rank].count}, own, part(ranges[rank]));
   PAGODA_RETURN_IF_ERROR(gather(sizes_, parts));
   if (count == 1) return ok_status();
   for (const Range& range : ranges)
@@ -97,11 +96,27 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
   return ok_status();
 }
 
+Buffer RankExchange::whole_rows(const KernelContext& context, std::span<const Range> columns,
+                                const Buffer& own, std::int64_t count, bool second) {
+  if (!split_) return own;
+  const std::int64_t width = columns.back().end();
+  const Buffer whole = workspace_.at(0, (second ? 2 : 1) * padded(count * width)).with_stride(width);
+  const Status status = gather_parts(context, columns, own, count, whole);
+  if (lost_.ok()) lost_ = status;
+  return whole;
+}
+
+void RankExchange::keep_own(const KernelContext& context, Range columns, const Buffer& whole,
+                            std::int64_t count, const Buffer& own) const {
+  if (split_) copy_rows(context, {count, columns.count}, whole.at(0, columns.first), own);
+}
+
 Status RankExchange::last_product(const KernelContext& context, const PackedLinear& weight,
                                   std::span<const Range> columns, const Buffer& input, RowAdapters adapters,
                                   std::int64_t count, bool accumulate, const Buffer& y) {
   LinearInput own = LinearInput::rows(input.with_stride(weight.k()));
   CHECK(!split_ || adapters == nullptr);
+  if (!lost_.ok()) return lost_;
   if (!split_) {
     own.adapters = adapters;
     linear(context, weight, own, count, y, {.accumulate = accumulate});
@@ -125,7 +140,9 @@ Status RankExchange::last_product(const KernelContext& context, const PackedLine
   CHECK(weight.k() == width);
   const std::int64_t most = padded(count * std::max(width, hidden));
   const Buffer whole = workspace_.at(0, most), product = workspace_.at(0, 2 * most).with_stride(weight.n());
-  PAGODA_RETURN_IF_ERROR(gather_parts(context, columns, input, count, whole.with_stride(width)));
+  const auto own_width = columns[static_cast<std::size_t>(parallel_.rank())].count;
+  PAGODA_RETURN_IF_ERROR(
+      gather_parts(context, columns, input.with_stride(own_width), count, whole.with_stride(width)));
   linear(context, weight, LinearInput::rows(whole.with_stride(width)), count, product);
   PAGODA_RETURN_IF_ERROR(gather_parts(context, hidden_, product, count, whole.with_stride(hidden)));
   return take(whole.with_stride(hidden));

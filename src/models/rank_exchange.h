@@ -28,9 +28,10 @@ inline std::int64_t padded(std::int64_t floats) { return (floats + 63) / 64 * 64
 
 class RankExchange final : public ExpertExchange {
  public:
-  // Floats of room for chunks of `rows` rows, `width` the widest sublayer's whole input; none for one rank.
+  // Floats of room for chunks of `rows` rows, `width` the widest input of a last product, `whole` the widest
+  // of whole_rows(); none for one rank.
   static std::int64_t workspace_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
-                                    std::int64_t hidden);
+                                    std::int64_t whole, std::int64_t hidden);
 
   RankExchange() = default;
   RankExchange(const ParallelContext& parallel, const TensorShard& shard, const Buffer& room);
@@ -43,6 +44,14 @@ class RankExchange final : public ExpertExchange {
   Status last_product(const KernelContext& context, const PackedLinear& weight,
                       std::span<const Range> columns, const Buffer& input, RowAdapters adapters,
                       std::int64_t count, bool accumulate, const Buffer& y);
+  // Whole rows, of which each rank has the columns `columns` in `own`: for what needs all of them at once. On
+  // one rank `own` itself; on several a copy on each, until the next call, or with `second`, beside the last
+  // one of as many columns. A lost rank is told by the next last_product().
+  Buffer whole_rows(const KernelContext& context, std::span<const Range> columns, const Buffer& own,
+                    std::int64_t count, bool second = false);
+  // This rank's columns of what whole_rows() gave, back into `own`.
+  void keep_own(const KernelContext& context, Range columns, const Buffer& whole, std::int64_t count,
+                const Buffer& own) const;
   // The first `count` floats of `data` = their sum over all ranks.
   Status sum(std::int64_t count, const Buffer& data) const override;
   // The same of rows, one directly behind the other.
@@ -64,6 +73,7 @@ class RankExchange final : public ExpertExchange {
   std::vector<Range> hidden_;  // rows of the last matrices, of each rank
   Buffer workspace_;
   std::vector<std::size_t> sizes_;
+  Status lost_;  // the first failure of whole_rows()
 };
 
 }  // namespace pagoda

@@ -6,6 +6,7 @@
 #include "kernels/selective_scan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -23,6 +24,7 @@ class SelectiveScan final : public Mixer {
   // Rows of the first product, then of all rows the second's.
   std::int64_t projected_width() const override { return row_width() + scanned_width(); }
   std::int64_t mixed_width() const override { return config_.num_channels; }
+  std::int64_t whole_width() const override { return columns_.back().end(); }
   Products input_products() override { return {&in_}; }
   Products output_products() override { return {&scanned_, &step_, &out_}; }
   void project_in(const Workspace& workspace, const DecoderBatch&, Rows rows,
@@ -32,7 +34,7 @@ class SelectiveScan final : public Mixer {
   void mix(const Workspace& workspace, const DecoderBatch& batch) override;
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(mixed_width()).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+    return workspace.ranks->last_product(*workspace.context, out_, columns_, mixed,
                                          workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
@@ -44,7 +46,8 @@ class SelectiveScan final : public Mixer {
   void load_norms(const LayerPlace& place);
   void project_steps(const Workspace& workspace, Rows rows, const Buffer& x, const Buffer& scanned) const;
 
-  SelectiveScanConfig config_;
+  SelectiveScanConfig config_;  // with this rank's channels
+  std::vector<Range> columns_;  // channels by rank
   std::int32_t layer_;
   PackedLinear in_, scanned_, step_, out_;          // in: [x | z]
   PlacedVector taps_, conv_bias_;                   // [tap, channel]; bias: or empty
@@ -53,19 +56,28 @@ class SelectiveScan final : public Mixer {
 };
 
 SelectiveScan::SelectiveScan(const SelectiveScanConfig& config, const LayerPlace& place)
-    : config_(config), layer_(place.index) {
+    : config_(config), columns_(place.shard.states.ranks), layer_(place.index) {
   WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
   const std::string conv = place.prefix + loader.names().conv;
   WeightReader& reader = loader.reader();
   const std::int64_t channels = config.num_channels;
-  in_ = loader.linear(place.prefix + names.in, row_width(), place.hidden_size, 1, RowsAdapt::yes);
+  const Range own = place.shard.states.own;
+  const auto of_own = [&](const std::vector<float>& rows) {
+    return loader.place(columns_of(rows, channels, std::array{own}));
+  };
+  config_.num_channels = static_cast<std::int32_t>(own.count);
+  Matrices in, step;
+  loader.add(in, place.prefix + names.in, 2 * channels, place.hidden_size,
+             std::array{own, Range{channels + own.first, own.count}});
+  in_ = loader.pack(std::move(in), place.prefix + names.in, LinearForm::stacked, RowsAdapt::yes);
   scanned_ = loader.linear(place.prefix + names.scanned, scanned_width(), channels);
-  step_ = loader.linear(place.prefix + names.step, channels, config.step_rank);
-  out_ = loader.linear(place.prefix + names.out, place.hidden_size, channels, 1, RowsAdapt::yes);
-  taps_ = loader.place(reader.channel_taps(conv, channels, config.num_taps));
-  conv_bias_ = loader.place(reader.optional_vector(conv + ".bias", channels));
-  skip_ = loader.place(reader.values(place.prefix + names.skip, channels));
+  loader.add(step, place.prefix + names.step, channels, config.step_rank, std::array{own});
+  step_ = loader.pack(std::move(step), place.prefix + names.step);
+  out_ = loader.last_linear(place.prefix + names.out, place.hidden_size, channels, own, place.shard);
+  taps_ = of_own(reader.channel_taps(conv, channels, config.num_taps));
+  conv_bias_ = of_own(reader.optional_vector(conv + ".bias", channels));
+  skip_ = of_own(reader.values(place.prefix + names.skip, channels));
   load_rates(place);
   if (config.norms != SelectiveScanConfig::Norms::none) load_norms(place);
 }
@@ -74,8 +86,11 @@ SelectiveScan::SelectiveScan(const SelectiveScanConfig& config, const LayerPlace
 void SelectiveScan::load_rates(const LayerPlace& place) {
   const LinearAttentionNames& names = place.loader.names().linear_attention;
   const std::int32_t size = config_.state_size;
+  const Range own = place.shard.states.own;
+  const std::int64_t channels = columns_.back().end();
   const std::vector<float> stored =
-      place.loader.reader().values(place.prefix + names.rate, std::int64_t{config_.num_channels} * size);
+      columns_of(place.loader.reader().values(place.prefix + names.rate, channels * size), channels * size,
+                 std::array{Range{own.first * size, own.count * size}});
   std::vector<float> rates(stored.size());
   for (std::size_t i = 0; i < stored.size(); ++i) {
     const auto channel = static_cast<std::int64_t>(i) / size;
@@ -105,7 +120,8 @@ void SelectiveScan::project_steps(const Workspace& workspace, Rows rows, const B
                                   const Buffer& scanned) const {
   const KernelContext& context = *workspace.context;
   const Buffer own = scanned.at(rows.first);
-  linear(context, scanned_, LinearInput::rows(x.at(rows.first)), rows.count, own);
+  const Buffer all = workspace.ranks->whole_rows(context, columns_, x.at(rows.first), rows.count);
+  linear(context, scanned_, LinearInput::rows(all), rows.count, own);
   if (config_.norms != SelectiveScanConfig::Norms::none) {
     const auto normalize = [&](const Buffer& of, std::int32_t size, const PlacedVector& weight) {
       rms_norm(context, of, rows.count, size, weight.data(), config_.norm_eps, of);

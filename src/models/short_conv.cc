@@ -38,27 +38,38 @@ class ShortConv final : public Mixer {
   }
   Status project_out(const Workspace& workspace, Rows rows, bool accumulate, const Buffer& y) override {
     const Buffer mixed = workspace.mixed.with_stride(channels_).at(rows.first);
-    return workspace.ranks->last_product(*workspace.context, out_, {}, mixed,
+    return workspace.ranks->last_product(*workspace.context, out_, columns_, mixed,
                                          workspace.adapters_from(rows.first), rows.count, accumulate, y);
   }
 
  private:
   std::int32_t layer_;
-  std::int64_t channels_;
+  std::int64_t channels_;       // this rank's
+  std::vector<Range> columns_;  // columns of the output matrix, by rank
   std::int32_t num_taps_;
   PackedLinear in_, out_;
   PlacedVector weight_, bias_;  // [taps, channels]; bias: or empty
 };
 
 ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place)
-    : layer_(place.index), channels_(config.num_channels), num_taps_(config.num_taps) {
+    : layer_(place.index),
+      channels_(place.shard.states.own.count),
+      columns_(place.shard.states.ranks),
+      num_taps_(config.num_taps) {
   WeightLoader& loader = place.loader;
   const WeightNames& names = loader.names();
   WeightReader& reader = loader.reader();
-  in_ = loader.linear(place.prefix + names.conv_in, 3 * channels_, place.hidden_size, 1, RowsAdapt::yes);
-  out_ = loader.linear(place.prefix + names.conv_out, place.hidden_size, channels_, 1, RowsAdapt::yes);
-  weight_ = loader.place(reader.channel_taps(place.prefix + names.conv, channels_, num_taps_));
-  bias_ = loader.place(reader.optional_vector(place.prefix + names.conv + ".bias", channels_));
+  const Range own = place.shard.states.own;
+  const std::int64_t all = config.num_channels;
+  Matrices in;
+  const std::array parts = {own, Range{all + own.first, own.count}, Range{2 * all + own.first, own.count}};
+  loader.add(in, place.prefix + names.conv_in, 3 * all, place.hidden_size, parts);
+  in_ = loader.pack(std::move(in), place.prefix + names.conv_in, LinearForm::stacked, RowsAdapt::yes);
+  out_ = loader.last_linear(place.prefix + names.conv_out, place.hidden_size, all, own, place.shard);
+  weight_ = loader.place(
+      columns_of(reader.channel_taps(place.prefix + names.conv, all, num_taps_), all, std::array{own}));
+  bias_ = loader.place(
+      columns_of(reader.optional_vector(place.prefix + names.conv + ".bias", all), all, std::array{own}));
 }
 
 }  // namespace

@@ -79,51 +79,93 @@ struct Cut {
   MixtureCut mixtures;
 };
 
-Result<HeadShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
-  if ((config.query_key_norm == QueryKeyNorm::whole || config.inner_norm) && cut.size > 1)
-    return unimplemented("norms over all heads together cannot be split over ranks");
+Result<MixerShard> shard_of(const AttentionConfig& config, std::int64_t block, const Cut& cut) {
+  if (config.query_key_norm == QueryKeyNorm::whole && config.norm_after_rope && cut.size > 1)
+    return unimplemented("norms over all heads behind their rotation cannot be split over ranks");
   PAGODA_ASSIGN_OR_RETURN(const auto heads, split_heads(config, block, cut.size));
   const Heads& own = heads[static_cast<std::size_t>(cut.rank)];
-  HeadShard shard = {.query = own.query, .kv = own.kv, .ranks = {}};
-  for (const Heads& part : heads) shard.ranks.push_back(part.query);
+  MixerShard shard = {.heads = {.query = own.query, .kv = own.kv}};
+  for (const Heads& part : heads) {
+    shard.heads.ranks.push_back(part.query);
+    shard.heads.kv_ranks.push_back(part.kv);
+  }
   return shard;
 }
 
 // Whole query heads; every rank keeps all of the rows that they share.
-Result<HeadShard> shard_of(const LatentAttentionConfig& config, std::int64_t block, const Cut& cut) {
+Result<MixerShard> shard_of(const LatentAttentionConfig& config, std::int64_t block, const Cut& cut) {
   auto shard = shard_of(
       AttentionConfig{
           .num_heads = config.num_heads, .num_kv_heads = config.num_heads, .head_size = config.value_size},
       block, cut);
-  if (shard) shard->kv = {0, 1};
+  if (!shard) return shard;
+  shard->heads.kv = {0, 1};
+  shard->heads.kv_ranks.assign(static_cast<std::size_t>(cut.size), {0, 1});
   return shard;
 }
 
-Result<HeadShard> on_one_rank(std::int64_t count, const Cut& cut) {
-  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
-  const Range all = {0, count};
-  return HeadShard{.query = all, .kv = {}, .ranks = {all}};
+// Heads (or channels) of `size` columns of the output matrix, as many on each rank. Heads that follow each
+// other have the same key head, `num_keys` in all, or, tiled, each the next.
+struct StateHeads {
+  std::int64_t count, size;
+  std::int64_t num_keys = 0;
+  bool tiled = false;
+  std::string_view name;
+};
+
+Result<MixerShard> split_states(const StateHeads& heads, std::int64_t block, const Cut& cut) {
+  const std::int64_t each = heads.count / cut.size;
+  const auto refused = [&](std::string_view why) {
+    const std::string keys =
+        heads.num_keys > 0 ? concat(" over ", heads.num_keys, " for keys") : std::string();
+    return invalid_argument(concat("cannot split the model over ", cut.size, " ranks: ", heads.count, " ",
+                                   heads.name, keys, why));
+  };
+  if (each * cut.size != heads.count) return refused(concat(", which ", cut.size, " does not divide"));
+  if (cut.size > 1 && each * heads.size % block != 0)
+    return refused(concat(", whose output weights are quantised in blocks of ", block, " columns"));
+  StateShard shard = {.own = {each * cut.rank, each}};
+  for (std::int64_t rank = 0; rank < cut.size; ++rank) shard.ranks.push_back({each * rank, each});
+  if (heads.num_keys == 0) return MixerShard{.states = std::move(shard)};
+  if (heads.tiled) {  // from the first head's on, and behind the last from the first on
+    const std::int64_t first = shard.own.first % heads.num_keys, count = std::min(each, heads.num_keys);
+    const std::int64_t before = std::min(count, heads.num_keys - first);
+    shard.keys.push_back({first, before});
+    if (before < count) shard.keys.push_back({0, count - before});
+    return MixerShard{.states = std::move(shard)};
+  }
+  const std::int64_t group = heads.count / heads.num_keys;  // heads of one key head
+  if (each % group != 0 && group % each != 0)
+    return refused(concat(", of which ", each, " are neither whole groups nor parts of one"));
+  shard.keys.push_back({shard.own.first / group, std::max<std::int64_t>(1, each / group)});
+  return MixerShard{.states = std::move(shard)};
 }
 
 // Its channels are as features of one head.
-Result<HeadShard> shard_of(const ShortConvConfig& config, std::int64_t, const Cut& cut) {
-  return on_one_rank(config.num_channels, cut);
+Result<MixerShard> shard_of(const ShortConvConfig& config, std::int64_t block, const Cut& cut) {
+  return split_states({.count = config.num_channels, .size = 1, .name = "channels"}, block, cut);
 }
 
-Result<HeadShard> shard_of(const LinearAttentionConfig& config, std::int64_t, const Cut& cut) {
-  return on_one_rank(config.num_heads, cut);
+Result<MixerShard> shard_of(const LinearAttentionConfig& config, std::int64_t block, const Cut& cut) {
+  return split_states({.count = config.num_heads,
+                       .size = config.value_size,
+                       .num_keys = config.num_key_heads,
+                       .tiled = config.tiled_heads,
+                       .name = "heads with states"},
+                      block, cut);
 }
 
-Result<HeadShard> shard_of(const SelectiveScanConfig& config, std::int64_t, const Cut& cut) {
-  return on_one_rank(config.num_channels, cut);
+Result<MixerShard> shard_of(const SelectiveScanConfig& config, std::int64_t block, const Cut& cut) {
+  return split_states({.count = config.num_channels, .size = 1, .name = "channels with states"}, block, cut);
 }
 
-Result<HeadShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
-  if (cut.size > 1) return unimplemented("layers with states cannot be split over ranks");
-  return shard_of(config.attention, block, cut);
+Result<MixerShard> shard_of(const ParallelMixersConfig& config, std::int64_t block, const Cut& cut) {
+  PAGODA_ASSIGN_OR_RETURN(auto heads, shard_of(config.attention, block, cut));
+  PAGODA_ASSIGN_OR_RETURN(auto states, shard_of(config.linear, block, cut));
+  return MixerShard{.heads = std::move(heads.heads), .states = std::move(states.states)};
 }
 
-Result<HeadShard> shard_of(const NoMixerConfig&, std::int64_t, const Cut&) { return HeadShard{}; }
+Result<MixerShard> shard_of(const NoMixerConfig&, std::int64_t, const Cut&) { return MixerShard{}; }
 
 Result<FeedForwardShard> shard_of(const NoFeedForwardConfig&, std::int64_t, const Cut&) {
   return FeedForwardShard{};
@@ -136,9 +178,6 @@ FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
 // Dense, sparse or of a learned curve.
 template <class FeedForward>
 Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block, const Cut& cut) {
-  if constexpr (std::is_same_v<FeedForward, DenseFeedForwardConfig>)
-    if (config.inner_norm && cut.size > 1)
-      return unimplemented("norms over all features of a feed-forward cannot be split over ranks");
   PAGODA_ASSIGN_OR_RETURN(auto inner, split_intermediate(config.intermediate_size, block, cut.size));
   return FeedForwardShard{.inner = shard_of(std::move(inner), cut), .experts = {}, .of_expert = {}};
 }
@@ -181,6 +220,20 @@ std::vector<Range> split_rows(std::int64_t count, std::int32_t size) {
   return split_units(count, count % 16 == 0 && count / 16 >= size ? 16 : 1, size);
 }
 
+bool keeps_states(const LayerShard& layer) { return layer.states.own.count > 0; }
+
+// Beside states, keys and values of as many heads are on each rank: a sequence has the same pages on all.
+Status check_equal_pages(const TensorShard& shard) {
+  if (std::ranges::none_of(shard.layers, keeps_states)) return ok_status();
+  for (const LayerShard& layer : shard.layers)
+    for (const Range& kv : layer.heads.kv_ranks)
+      if (kv.count != layer.heads.kv.count)
+        return invalid_argument(
+            concat("cannot split the model over ", shard.size, " ranks: ", layer.heads.kv_ranks.back().end(),
+                   " heads for keys and values, which ", shard.size, " does not divide, beside states"));
+  return ok_status();
+}
+
 }  // namespace
 
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
@@ -193,7 +246,8 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
       const TensorView* tensor = source.find(concat(prefix, name, ".weight"));
       if (tensor != nullptr) block = std::lcm(block, std::int64_t{dtype_info(tensor->dtype).block_elements});
     };
-    take(names.attention_output, blocks.attention_output);
+    for (const std::string& name : {names.attention_output, names.linear_attention.out, names.conv_out})
+      if (!name.empty()) take(name, blocks.attention_output);
     take(names.down, blocks.down);
     for (const ExpertNames& experts : names.experts) take(experts.shared_down, blocks.down);
   }
@@ -219,17 +273,65 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   // Only columns can be cut inside of blocks.
   const ColumnBlocks units = exchange == ExchangeKind::sum ? blocks : ColumnBlocks();
   for (const LayerConfig& layer : config.layers) {
-    auto heads = std::visit([&](const auto& mixer) { return shard_of(mixer, units.attention_output, cut); },
+    auto mixer = std::visit([&](const auto& part) { return shard_of(part, units.attention_output, cut); },
                             layer.mixer);
-    if (!heads) return heads.error();
+    if (!mixer) return mixer.error();
     auto part =
         std::visit([&](const auto& inner) { return shard_of(inner, units.down, cut); }, layer.feed_forward);
     if (!part) return part.error();
-    shard.layers.push_back({*std::move(heads), std::move(part->inner), std::move(part->experts),
-                            std::move(part->of_expert), shard.hidden[static_cast<std::size_t>(rank)],
-                            shard.hidden, exchange});
+    shard.layers.push_back({std::move(mixer->heads), std::move(mixer->states), std::move(part->inner),
+                            std::move(part->experts), std::move(part->of_expert),
+                            shard.hidden[static_cast<std::size_t>(rank)], shard.hidden, exchange});
   }
+  PAGODA_RETURN_IF_ERROR(check_equal_pages(shard));
   return shard;
+}
+
+LinearAttentionConfig part_of(const LinearAttentionConfig& config, const StateShard& shard) {
+  LinearAttentionConfig part = config;
+  part.num_heads = static_cast<std::int32_t>(shard.own.count);
+  part.num_key_heads = 0;
+  for (const Range& keys : shard.keys) part.num_key_heads += static_cast<std::int32_t>(keys.count);
+  return part;
+}
+
+std::vector<LayerState> layer_states(const DecoderConfig& config, const TensorShard& shard) {
+  DecoderConfig part = config;
+  if (std::ranges::none_of(shard.layers, keeps_states)) return layer_states(part);
+  for (std::size_t i = 0; i < part.layers.size(); ++i) {
+    const LayerShard& of_layer = shard.layers[i];
+    const auto cut_heads = [&](AttentionConfig& attention) {
+      attention.num_kv_heads = static_cast<std::int32_t>(of_layer.heads.kv.count);
+    };
+    const auto cut_channels = [&](std::int32_t& channels) {
+      channels = static_cast<std::int32_t>(of_layer.states.own.count);
+    };
+    MixerConfig& mixer = part.layers[i].mixer;
+    if (auto* attention = std::get_if<AttentionConfig>(&mixer)) cut_heads(*attention);
+    if (auto* conv = std::get_if<ShortConvConfig>(&mixer)) cut_channels(conv->num_channels);
+    if (auto* scan = std::get_if<SelectiveScanConfig>(&mixer)) cut_channels(scan->num_channels);
+    if (auto* linear = std::get_if<LinearAttentionConfig>(&mixer))
+      *linear = part_of(*linear, of_layer.states);
+    if (auto* both = std::get_if<ParallelMixersConfig>(&mixer)) {
+      cut_heads(both->attention);
+      both->linear = part_of(both->linear, of_layer.states);
+    }
+  }
+  return layer_states(part);
+}
+
+std::vector<float> columns_of(const std::vector<float>& rows, std::int64_t width,
+                              std::span<const Range> columns) {
+  std::vector<float> out;
+  for (auto row = rows.begin(); row != rows.end(); row += width)
+    for (const Range& range : columns) out.insert(out.end(), row + range.first, row + range.end());
+  return out;
+}
+
+std::vector<Range> features_of(std::span<const Range> heads, std::int64_t size) {
+  std::vector<Range> features;
+  for (const Range& range : heads) features.push_back(scaled(range, size));
+  return features;
 }
 
 }  // namespace pagoda

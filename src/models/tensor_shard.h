@@ -4,10 +4,13 @@
 //   * query, key, value, latent attention: rows of whole heads; gate and up: rows; experts: whole ones on the
 //     CPU, on devices each by rows, so that sizes do not depend on who chose which (MixtureCut); embedding
 //     and head: rows (tokens). Attention output and down: rows, or columns of those heads and rows.
+//   * Layers with states: whole heads with their states, or channels, and rows of these; every rank has as
+//     many, so that all plan the same pages. Key heads are on each rank whose heads read them.
 //   * routers, norms, positions and projections are on every rank.
 //   * Parts are contiguous and nearly equal. Fewer key-value heads than ranks are on several ranks, each with
 //     some of their query heads. Columns of quantised matrices are cut between blocks.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +37,20 @@ enum class MixtureCut : std::uint8_t { experts, features };
 // A rank's part of the heads of one layer.
 struct HeadShard {
   Range query, kv;
-  std::vector<Range> ranks;  // query heads of each rank
+  std::vector<Range> ranks = {}, kv_ranks = {};  // query and key-value heads of each rank
+};
+
+// The same of a layer's heads that keep states, or channels; and the key heads that they read, in the order
+// in which they do.
+struct StateShard {
+  Range own;
+  std::vector<Range> keys = {};
+  std::vector<Range> ranks = {};
+};
+
+struct MixerShard {
+  HeadShard heads = {};
+  StateShard states = {};
 };
 
 // The same of the features between a feed-forward's matrices.
@@ -51,6 +67,7 @@ struct FeedForwardShard {
 
 struct LayerShard {
   HeadShard heads;
+  StateShard states;
   FeatureShard inner, experts, of_expert;
   Range hidden;  // rows of the matrices that end its sublayers, where those are cut by rows
   std::vector<Range> hidden_ranks;  // by rank
@@ -79,5 +96,18 @@ ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, 
 Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& blocks, std::int32_t rank,
                                std::int32_t size, ExchangeKind exchange,
                                MixtureCut mixtures = MixtureCut::experts);
+
+// A layer's config with this rank's heads.
+LinearAttentionConfig part_of(const LinearAttentionConfig& config, const StateShard& shard);
+
+// This rank keeps so much of a sequence, layer by layer.
+std::vector<LayerState> layer_states(const DecoderConfig& config, const TensorShard& shard);
+
+// These columns of `rows`, each of `width` numbers; of none none.
+std::vector<float> columns_of(const std::vector<float>& rows, std::int64_t width,
+                              std::span<const Range> columns);
+
+// Columns of a matrix whose rows are heads of `size`, by rank.
+std::vector<Range> features_of(std::span<const Range> heads, std::int64_t size);
 
 }  // namespace pagoda

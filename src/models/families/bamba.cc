@@ -36,7 +36,7 @@ extern const Family family = {
           read_bamba}},
     .names = bamba_names,
     .row = {.name = "Bamba 9B",
-            .differs = "Mamba-2 in most layers, RoPE on half of each head in the others; one rank only",
+            .differs = "Mamba-2 in most layers, RoPE on half of each head in the others",
             .size = "9B",
             .config = R"({"model_type":"bamba","attn_layer_indices":[9,18,27]})"}};
 

@@ -23,7 +23,7 @@ extern const Family family = {
     .shape = shape,
     .names = names,
     .row = {.name = "BitNet b1.58 2B-4T",
-            .differs = "a norm before the last matrix of each sublayer, squared ReLU; one rank only",
+            .differs = "a norm before the last matrix of each sublayer, squared ReLU",
             .size = "2B"}};
 
 }  // namespace pagoda::bitnet

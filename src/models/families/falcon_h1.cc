@@ -76,7 +76,7 @@ extern const Family family = {
     .ggufs = {{"falcon-h1", {}, read_gguf}},
     .names = falcon_names,
     .row = {.name = "Falcon-H1: 0.5B to 34B",
-            .differs = "Mamba-2 beside attention in every layer, multipliers on every product; one rank only",
+            .differs = "Mamba-2 beside attention in every layer, multipliers on every product",
             .size = "7B",
             .config = R"({"model_type":"falcon_h1","hidden_size":3072,"num_hidden_layers":44,
                           "num_attention_heads":12,"num_key_value_heads":2,"head_dim":128,"mamba_d_ssm":3072,

@@ -20,7 +20,7 @@ extern const Family family = {
                  read_falcon_mamba, Reads::all}},
     .names = falcon_mamba_names,
     .row = {.name = "Falcon Mamba 7B, Falcon3-Mamba 7B",
-            .differs = "Mamba with norms of what its states read; as GGUF it is a `mamba`; one rank only",
+            .differs = "Mamba with norms of what its states read; as GGUF it is a `mamba`",
             .size = "7B",
             .config = R"({"model_type":"falcon_mamba","hidden_size":4096,"intermediate_size":8192,
                           "num_hidden_layers":64})"}};

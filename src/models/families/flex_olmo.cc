@@ -21,7 +21,7 @@ extern const Family family = {
     .names = post_norm_names,
     .folder_experts = ExpertPlaces{},
     .row = {.name = "FlexOlmo 7x7B",
-            .differs = "norms after each sublayer and over all heads, mixtures; one rank only",
+            .differs = "norms after each sublayer and over all heads, mixtures",
             .size = "7x7B",
             .config = R"({"model_type":"flex_olmo"})"}};
 

@@ -49,7 +49,7 @@ extern const Family family = {
     .names = granite_names,
     .row = {.name = "Granite 4 H: 350M to 32B-A9B",
             .differs = "Mamba-2 in most layers, attention without RoPE, Granite's scales, with and without "
-                       "mixtures; one rank only",
+                       "mixtures",
             .size = "7B-A1B",
             .config = R"({"model_type":"granitemoehybrid","hidden_size":1536,"num_attention_heads":12,
                           "num_key_value_heads":4,"num_hidden_layers":40,"num_local_experts":64,

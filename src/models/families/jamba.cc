@@ -71,7 +71,7 @@ extern const Family family = {
     .folder_experts = ExpertPlaces{.mixture = "feed_forward", .router = "feed_forward.router"},
     .row = {.name = "Jamba, Jamba 1.5 to 1.7, Jamba Reasoning 3B",
             .differs = "Mamba-1 with norms of what its states read in most layers, attention without RoPE, "
-                       "mixtures in every second layer, 3B: in none; one rank only",
+                       "mixtures in every second layer, 3B: in none",
             .size = "Mini 52B-A12B",
             .config = R"({"model_type":"jamba"})"}};
 

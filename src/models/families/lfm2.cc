@@ -88,8 +88,7 @@ extern const Family family = {
     .names = names,
     .gguf_names = lfm_gguf_names,
     .row = {.name = "LFM2, LFM2.5: 350M to 2.6B, 8B-A1B",
-            .differs =
-                "a short convolution in most layers, norms of queries and keys, 8B: mixtures; one rank only",
+            .differs = "a short convolution in most layers, norms of queries and keys, 8B: mixtures",
             .size = "1.2B",
             .config = R"({"model_type":"lfm2","hidden_size":2048,"num_hidden_layers":16,
                           "full_attn_idxs":[2,5,8,10,12,14]})"}};

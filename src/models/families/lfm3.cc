@@ -42,7 +42,7 @@ extern const Family family = {
     .row = {.name = "LFM3 1.7B",
             .differs =
                 "a short convolution in half of the layers, norms before and after each sublayer and of "
-                "queries and keys, gates of each head, windows with their own RoPE base; one rank only",
+                "queries and keys, gates of each head, windows with their own RoPE base",
             .size = "1.7B"}};
 
 }  // namespace pagoda::lfm3

@@ -33,7 +33,7 @@ extern const Family family = {
     .names = mamba_2_names,
     .gguf_names = states_alone_gguf_names,
     .row = {.name = "Mamba 2, Codestral Mamba 7B",
-            .differs = "Mamba-2 in every layer, no attention and no feed-forward; one rank only",
+            .differs = "Mamba-2 in every layer, no attention and no feed-forward",
             .size = "7B",
             .config = R"({"model_type":"mamba2"})"}};
 

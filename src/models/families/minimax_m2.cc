@@ -38,7 +38,7 @@ extern const Family family = {
         },
     .folder_experts = ExpertPlaces{.correction = "mlp.e_score_correction_bias"},
     .row = {.name = "MiniMax M2",
-            .differs = "sigmoid routing with a correction, norms over all heads; one rank only",
+            .differs = "sigmoid routing with a correction, norms over all heads",
             .size = "230B-A10B"}};
 
 }  // namespace pagoda::minimax_m2

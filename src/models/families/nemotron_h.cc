@@ -117,7 +117,7 @@ extern const Family family = {
     .gguf_names = [](WeightNames& names) { names.mlp_norm = names.attention_norm; },
     .row = {.name = "Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano 30B-A3B",
             .differs = "each layer is Mamba-2, attention without RoPE, or a feed-forward (squared ReLU, or a "
-                       "mixture of such); not those with a latent size; one rank only",
+                       "mixture of such); not those with a latent size",
             .size = "30B-A3B",
             .config = R"({"model_type":"nemotron_h","hidden_size":2688,"num_attention_heads":32,
                           "num_key_value_heads":2,"mamba_num_heads":64,"n_routed_experts":128,

@@ -31,7 +31,7 @@ extern const Family family = {
     .shape = shape,
     .names = post_norm_names,
     .row = {.name = "OLMo 2, 3: 1B to 32B",
-            .differs = "norms after each sublayer and over all heads; one rank only; 3: windows",
+            .differs = "norms after each sublayer and over all heads; 3: windows",
             .size = "3 7B",
             .config = R"({"model_type":"olmo3","max_position_embeddings":65536})"}};
 

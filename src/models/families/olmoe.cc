@@ -17,8 +17,6 @@ extern const Family family = {
     .ggufs = {{"olmoe", {.experts = {.known = true, .renormalize = false}}}},
     .shape = norm_heads_together,
     .folder_experts = ExpertPlaces{},
-    .row = {.name = "OLMoE 7B-A1B",
-            .differs = "mixtures, norms over all heads; one rank only",
-            .size = "7B-A1B"}};
+    .row = {.name = "OLMoE 7B-A1B", .differs = "mixtures, norms over all heads", .size = "7B-A1B"}};
 
 }  // namespace pagoda::olmoe

@@ -36,7 +36,7 @@ extern const Family family = {
     .gguf_names = delta_net_gguf_names,
     .row = {.name = "Qwen 3.5, 3.6, 3.8: 0.8B to 27B, 35B-A3B (text)",
             .differs = "a gated delta net in three of four layers, in the others Qwen 3's attention with a "
-                       "gate on each head's output; 35B: mixtures; one rank only",
+                       "gate on each head's output; 35B: mixtures",
             .size = "35B-A3B",
             .config = R"({"model_type":"qwen3_5_moe_text"})"}};
 

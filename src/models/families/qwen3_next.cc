@@ -22,7 +22,7 @@ extern const Family family = {
     .names = delta_net_names,
     .gguf_names = delta_net_gguf_names,
     .row = {.name = "Qwen 3-Next 80B-A3B, Coder-Next",
-            .differs = "Qwen 3.5 with mixtures, other tensor names; one rank only",
+            .differs = "Qwen 3.5 with mixtures, other tensor names",
             .size = "80B-A3B"}};
 
 }  // namespace pagoda::qwen3_next
