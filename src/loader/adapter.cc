@@ -126,7 +126,7 @@ Status check_is_plain(const json::object& config) {
   return ok_status();
 }
 
-enum class Part { whole, a, b, bias_of_b, embedding_a, embedding_b, lengths, none };
+enum class Part { whole, base, a, b, bias_of_b, embedding_a, embedding_b, lengths, none };
 
 struct PartName {
   std::string module;  // the model's name for it
@@ -146,7 +146,7 @@ Result<PartName> part_of(std::string_view name) {
        {"lora_embedding_B", Part::embedding_b},
        {"lora_magnitude_vector", Part::lengths},
        {"modules_to_save", Part::whole},
-       {"base_layer", Part::whole},
+       {"base_layer", Part::base},
        {"original_module", Part::none}}};
   const std::size_t last = name.rfind('.');
   if (last == name.npos) return unimplemented(concat("tensor '", printable(own), "' is not known"));
@@ -158,7 +158,7 @@ Result<PartName> part_of(std::string_view name) {
     if (at == name.npos || (behind < name.size() && name[behind] != '.')) continue;
     PartName out{std::string(name.substr(0, at)), end, part};
     if (bias && part == Part::b) out.part = Part::bias_of_b;
-    if (bias && part != Part::b && part != Part::whole && part != Part::none) break;
+    if (bias && part != Part::b && part != Part::whole && part != Part::base && part != Part::none) break;
     return out;
   }
   if (name.find(".lora_") != name.npos || name.find(".token_adapter.") != name.npos ||
@@ -243,14 +243,17 @@ Result<Adapter> Adapter::parse(std::string text, const SafetensorsFile& file, fl
     PAGODA_ASSIGN_OR_RETURN(const PartName part, part_of(tensor.name));
     if (part.part == Part::none) continue;
     PAGODA_ASSIGN_OR_RETURN(const TensorView view, view_of(tensor));
-    const bool is_factor =
-        part.part != Part::whole && part.part != Part::bias_of_b && part.part != Part::lengths;
+    const bool is_factor = part.part != Part::whole && part.part != Part::base &&
+                           part.part != Part::bias_of_b && part.part != Part::lengths;
     if (is_factor && !is_adapter_matrix(tensor))
       return unimplemented(concat("tensor '", printable(tensor.name), "' of shape ", shape_text(tensor.shape),
                                   " is not supported: only matrices are adapted"));
     TensorChange& change = out.changes_[part.module + part.end];
     const auto scale_for = [&](std::int64_t rank) { return scale * scales.of(part.module, rank); };
     switch (part.part) {
+      case Part::base:
+        change.whole_is_models = true;
+        [[fallthrough]];
       case Part::whole:
         change.whole = view;
         break;
@@ -281,6 +284,9 @@ Result<Adapter> Adapter::parse(std::string text, const SafetensorsFile& file, fl
       return unimplemented(concat("DoRA of ", transposed ? "transposed matrices" : "an embedding", " ('",
                                   printable(part.module), "') is not supported"));
   }
+  const auto has_lengths = [](const auto& each) { return each.second.row_lengths.has_value(); };
+  if (is_set(config, "use_dora") && std::ranges::none_of(out.changes_, has_lengths))
+    return corrupt_data("'use_dora' is set, and no tensor has the lengths of rows (lora_magnitude_vector)");
   for (auto& [name, change] : out.changes_) {
     PAGODA_RETURN_IF_ERROR(check_change(name, change));
     if (!change.sum) continue;  // lora_bias is scaled as its product

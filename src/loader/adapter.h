@@ -31,6 +31,7 @@ struct AdapterMatrix {
 // right` or `scale * sum` is added, and then each row is given the length that `row_lengths` has (DoRA).
 struct TensorChange {
   std::optional<TensorView> whole;
+  bool whole_is_models = false;  // `whole` is what PEFT saved of the model itself, beside factors of it
   std::optional<AdapterMatrix> left, right;
   std::optional<TensorView> sum, row_lengths;
   float scale = 1;

@@ -107,6 +107,36 @@ TEST(AdapterFiles, OtherKindsAreRefusedByName) {
   EXPECT_NE(with(R"("rank":8)").find("is not PEFT's"), std::string::npos);
 }
 
+// The tensors say what is adapted; the config says how they came to be.
+TEST(AdapterFiles, TakeWhatIsThereWhateverWasAimedAt) {
+  const auto module = factors("base_model.model.model.layers.1.self_attn.q_proj");
+  for (const std::string aim :
+       {R"("target_modules":"all-linear")", R"("target_modules":".*\\.(q|k)_proj")",
+        R"("target_modules":["q_proj"],"layers_to_transform":[1],"layers_pattern":"layers")",
+        R"("target_modules":["q_proj","v_proj"],"exclude_modules":["v_proj"])",
+        R"("target_modules":["q_proj"],"exclude_modules":".*v_proj","rank_pattern":{".*":4},"r":64)"}) {
+    const auto adapter = peft(concat(R"({"peft_type":"LORA","lora_alpha":4,)", aim, "}"), module);
+    ASSERT_TRUE(adapter) << aim << refusal(adapter);
+    EXPECT_EQ(adapter->changes().size(), 1u);
+    EXPECT_EQ(adapter->changes().begin()->second.scale, 1);
+  }
+  EXPECT_NE(refusal(peft(R"({"peft_type":"LORA","use_dora":true})", module)).find("'use_dora'"),
+            std::string::npos)
+      << "without lengths it would be taken for plain LoRA";
+}
+
+// PEFT saves heads and embeddings beside their factors.
+TEST(AdapterFiles, TellACopyOfTheModelsFromAReplacement) {
+  auto list = factors("base_model.model.lm_head");
+  list.push_back({"base_model.model.lm_head.base_layer.weight", {8, 6}});
+  const auto copied = peft(R"({"peft_type":"LORA"})", list);
+  ASSERT_TRUE(copied) << refusal(copied);
+  const TensorChange& head = copied->changes().at("lm_head.weight");
+  EXPECT_TRUE(head.whole && head.whole_is_models && head.left && head.right);
+  list.back().first = "base_model.model.lm_head.modules_to_save.default.weight";
+  EXPECT_FALSE(peft(R"({"peft_type":"LORA"})", list)->changes().at("lm_head.weight").whole_is_models);
+}
+
 TEST(AdapterFiles, PartsThatDoNotFitAreRefused) {
   const auto with = [](std::vector<std::pair<std::string, std::vector<std::int64_t>>> list) {
     return refusal(peft(R"({"peft_type":"LORA"})", list));
