@@ -28,6 +28,11 @@ float LowRank::value(const std::vector<std::byte>& of, std::size_t at) const {
   return bfloat16_to_float(bits);
 }
 
+void LowRank::reserve(std::int64_t right_bytes, std::int64_t left_bytes) {
+  right_.reserve(static_cast<std::size_t>(right_bytes));
+  left_.reserve(static_cast<std::size_t>(left_bytes));
+}
+
 std::int32_t LowRank::add_right(std::span<const float> values) {
   const auto k = static_cast<std::size_t>(k_), wide = static_cast<std::size_t>(padded_k());
   CHECK(k > 0 && !values.empty() && values.size() % k == 0);

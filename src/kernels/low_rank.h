@@ -22,6 +22,14 @@ class LowRank {
   LowRank() = default;  // adds nothing
   LowRank(Type type, std::int64_t k) : type_(type), k_(k) {}
 
+  // The bytes of `rank` rows of A, and those of an add_left().
+  std::int64_t right_bytes(std::int64_t rank) const { return rank * padded_k() * element_bytes(); }
+  std::int64_t left_bytes(std::int64_t outputs, std::int64_t rank) const {
+    return (outputs + kStrip - 1) / kStrip * kStrip * rank * element_bytes();
+  }
+  // Makes room for all of them, so that adding takes no more than they need.
+  void reserve(std::int64_t right_bytes, std::int64_t left_bytes);
+
   // A, [rank, K]. Gives the place of its first row for add_left().
   std::int32_t add_right(std::span<const float> values);
   // Rows first_output, ... of the matrix, counted over all that it was packed of, get `scale` times those of

@@ -61,8 +61,7 @@ TEST_P(PeftAdapters, AnswerAsPeftDoesOrAreRefused) {
       {"dora", "(DoRA)"},
       {"lora_bias", "bias"},
       {"all_biases", "replaces"},
-      {"embedding", "'lm_head.weight'"},
-      {"tied_head", "'lm_head.weight'"},  // PEFT saves the head itself beside its factors
+      {"embedding", "embed_tokens.weight', which an adapter that requests choose cannot: merge"},
       {"tied_embedding", "embed_tokens.weight', which an adapter that requests choose cannot: merge"},
       {"saved_modules", "(modules_to_save)"},
       {"saved_norms", "(modules_to_save)"},
@@ -359,6 +358,37 @@ TEST_F(AdaptersOfLlama, AreLimited) {
   const auto refused = narrow->add("a", plain());
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("its rank is 3"), std::string::npos) << refused.error().message();
+}
+
+// All that is taken is counted, for as long as anyone holds it; what does not fit leaves all as it was.
+TEST_F(AdaptersOfLlama, AreBytesOfAnAccount) {
+  MemoryBudget memory(1 << 20);
+  ASSERT_TRUE(set->add("a", plain()));
+  const std::int64_t one = set->loaded_bytes();
+  const auto account = *memory.add_account("adapters", one, 3 * one);
+  set->set_memory(memory, account);
+  const auto used = [&] { return memory.account(account).used; };
+  EXPECT_EQ(used(), one);
+  const AdapterFactors& factors = *set->find(set->find("a")->id);
+  std::int64_t bytes = 0;
+  for (const LowRank& each : factors.matrices) bytes += each.bytes();
+  EXPECT_EQ(one, bytes) << "what it says that it takes";
+  auto held = *set->add("b", plain());
+  EXPECT_EQ(used(), 2 * one);
+  const auto refused = set->add("c", plain());
+  ASSERT_FALSE(refused) << "while it is loaded, an adapter takes more than it does then";
+  EXPECT_EQ(refused.error().code(), StatusCode::resource_exhausted);
+  EXPECT_NE(refused.error().message().find("bytes of memory"), std::string::npos);
+  EXPECT_EQ(set->list().size(), 2u);
+  EXPECT_EQ(used(), 2 * one);
+  EXPECT_TRUE(set->remove("b"));
+  EXPECT_EQ(used(), 2 * one) << "somebody holds it";
+  held.reset();
+  EXPECT_EQ(used(), one);
+  EXPECT_TRUE(set->add("a", plain(), AdapterSet::IfLoaded::replace));
+  EXPECT_EQ(used(), one);
+  EXPECT_TRUE(set->remove("a"));
+  EXPECT_EQ(used(), 0);
 }
 
 TEST_F(AdaptersOfLlama, OfOtherModelsAreRefusedByName) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assign_or_return.h"
+#include "base/check.h"
 #include "base/strings.h"
 #include "loader/printable.h"
 #include "models/adapted_weights.h"
@@ -15,7 +16,9 @@
 namespace pagoda {
 
 struct AdapterSet::Loaded final : RequestAdapter {
+  MemoryReservation memory;  // the bytes of `factors`
   AdapterFactors factors;
+  std::int64_t bytes = 0;
 };
 
 namespace {
@@ -43,7 +46,9 @@ Status check_is_product(std::string_view name, const TensorChange& change) {
         concat(what..., " '", printable(name), "', which an adapter that requests choose cannot", kMerge));
   };
   if (change.row_lengths) return refused("it gives rows new lengths (DoRA) in");
-  if (change.whole) return refused("it replaces (modules_to_save)");
+  // The model has its own, of which PEFT saved a copy (vLLM reads it neither).
+  const bool is_copy = change.whole_is_models && change.left;
+  if (change.whole && !is_copy) return refused("it replaces (modules_to_save)");
   if (change.sum) return refused("it adds to the bias");
   return ok_status();
 }
@@ -64,11 +69,40 @@ OrderedFactors ordered(bool transposed, AdapterMatrix left, AdapterMatrix right)
   return {std::move(right), std::move(left)};
 }
 
-// The factors of one packed matrix. Parts of one tensor share what A makes.
-LowRank cut_factors(const std::vector<TakenPart>& parts) {
+// Without factors yet.
+LowRank empty_factors(const std::vector<TakenPart>& parts) {
   const bool bfloat16 =
       std::ranges::all_of(parts, [](const auto& each) { return each.factors.are_bfloat16(); });
-  LowRank out(bfloat16 ? LowRank::Type::bfloat16 : LowRank::Type::float32, parts.front().part->columns);
+  return {bfloat16 ? LowRank::Type::bfloat16 : LowRank::Type::float32, parts.front().part->columns};
+}
+
+// The bytes that cut_factors() keeps, and those that it needs beside them meanwhile.
+struct FactorSizes {
+  std::int64_t right = 0, left = 0, meanwhile = 0;
+};
+FactorSizes sizes_of(const std::vector<TakenPart>& parts) {
+  const LowRank like = empty_factors(parts);
+  FactorSizes out;
+  std::set<std::string_view> seen;
+  std::int64_t largest = 0;
+  for (const auto& [part, factors, scale] : parts) {
+    const std::int64_t rank = factors.b.columns();
+    out.left += like.left_bytes(part->rows, rank);
+    largest = std::max(largest, part->rows * rank);
+    if (!seen.insert(part->tensor).second) continue;
+    out.right += like.right_bytes(rank);
+    // Their values in float32, once more where they are turned.
+    out.meanwhile += 8 * (factors.a.stored.elements() + factors.b.stored.elements());
+  }
+  out.meanwhile += 4 * largest;
+  return out;
+}
+
+// The factors of one packed matrix. Parts of one tensor share what A makes.
+LowRank cut_factors(const std::vector<TakenPart>& parts) {
+  LowRank out = empty_factors(parts);
+  const FactorSizes sizes = sizes_of(parts);
+  out.reserve(sizes.right, sizes.left);
   struct Ready {
     std::string_view tensor;
     std::int32_t first_rank;
@@ -94,28 +128,20 @@ LowRank cut_factors(const std::vector<TakenPart>& parts) {
   return out;
 }
 
-}  // namespace
+// The parts of the adapter for each packed matrix.
+using TakenParts = std::vector<std::vector<TakenPart>>;
 
-void AdapterSet::set_targets(AdapterTargets targets) {
-  const std::lock_guard lock(mutex_);
-  if (targets_ != nullptr) return;
-  targets_ = std::make_shared<const AdapterTargets>(std::move(targets));
+AdapterFactors cut_all(const TakenParts& taken) {
+  AdapterFactors out;
+  for (const std::vector<TakenPart>& parts : taken)
+    out.matrices.push_back(parts.empty() ? LowRank() : cut_factors(parts));
+  return out;
 }
 
-Status AdapterSet::check_room(std::string_view name, IfLoaded if_loaded) const {
-  const bool there = std::ranges::any_of(loaded_, [&](const auto& each) { return each->name == name; });
-  if (there && if_loaded == IfLoaded::refuse)
-    return already_exists(concat("an adapter '", printable(name), "' is loaded"));
-  if (!there && std::ssize(loaded_) >= limits_.max_adapters)
-    return resource_exhausted(concat("as many adapters are loaded as may be, ", limits_.max_adapters));
-  return ok_status();
-}
-
-// Cut as the model's matrices are. Needs no lock: targets stay.
-Result<AdapterFactors> AdapterSet::factors_for(const AdapterTargets& targets, const Adapter& adapter) const {
+Result<TakenParts> parts_for(const AdapterTargets& targets, const Adapter& adapter, std::int32_t max_rank) {
   PAGODA_RETURN_IF_ERROR(
       check_adapts(adapter, targets.format, targets.architecture.empty() ? nullptr : &targets.architecture));
-  std::vector<std::vector<TakenPart>> taken(targets.matrices.size());
+  TakenParts taken(targets.matrices.size());
   std::set<std::string_view> seen;
   for (const auto& [name, change] : adapter.changes()) {
     const std::string_view own = plain_tensor_name(name);
@@ -143,14 +169,57 @@ Result<AdapterFactors> AdapterSet::factors_for(const AdapterTargets& targets, co
           concat("it changes '", printable(name), "' as one of shape ",
                  shape_text(std::array{factors.b.rows(), factors.a.columns()}), ", and the model's has ",
                  shape_text(std::array{part.tensor_rows, part.columns}), ": it is of another model"));
-    if (factors.b.columns() > limits_.max_rank)
+    if (factors.b.columns() > max_rank)
       return invalid_argument(concat("its rank is ", factors.b.columns(), " in '", printable(name),
-                                     "', and the most is ", limits_.max_rank));
+                                     "', and the most is ", max_rank));
   }
-  AdapterFactors out;
-  for (const std::vector<TakenPart>& parts : taken)
-    out.matrices.push_back(parts.empty() ? LowRank() : cut_factors(parts));
-  return out;
+  return taken;
+}
+
+}  // namespace
+
+void AdapterSet::set_targets(AdapterTargets targets) {
+  const std::lock_guard lock(mutex_);
+  if (targets_ != nullptr) return;
+  targets_ = std::make_shared<const AdapterTargets>(std::move(targets));
+}
+
+void AdapterSet::set_memory(MemoryBudget& memory, MemoryBudget::AccountId account) {
+  const std::lock_guard lock(mutex_);
+  CHECK(memory_ == nullptr);
+  memory_ = &memory;
+  account_ = account;
+  for (const auto& each : loaded_) {
+    auto held = memory.try_reserve(account, each->bytes);
+    CHECK(held.has_value());  // the account is made for them
+    each->memory = *std::move(held);
+  }
+}
+
+std::int64_t AdapterSet::loaded_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t bytes = 0;
+  for (const auto& each : loaded_) bytes += each->bytes;
+  return bytes;
+}
+
+Result<MemoryReservation> AdapterSet::reserve(std::int64_t bytes) const {
+  if (memory_ == nullptr) return MemoryReservation();
+  if (auto held = memory_->try_reserve(account_, bytes)) return *std::move(held);
+  const MemoryBudget::Account account = memory_->account(account_);
+  return resource_exhausted(concat("it needs ", bytes, " bytes of memory while it is loaded; adapters have ",
+                                   account.used, " of at most ", account.limit,
+                                   ", and other uses may have taken the rest"))
+      .with_reason("adapter_memory_full");
+}
+
+Status AdapterSet::check_room(std::string_view name, IfLoaded if_loaded) const {
+  const bool there = std::ranges::any_of(loaded_, [&](const auto& each) { return each->name == name; });
+  if (there && if_loaded == IfLoaded::refuse)
+    return already_exists(concat("an adapter '", printable(name), "' is loaded"));
+  if (!there && std::ssize(loaded_) >= limits_.max_adapters)
+    return resource_exhausted(concat("as many adapters are loaded as may be, ", limits_.max_adapters));
+  return ok_status();
 }
 
 Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adapter, IfLoaded if_loaded,
@@ -163,19 +232,36 @@ Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adap
     targets = targets_;
   }
   if (targets == nullptr) return unavailable("the model is not loaded yet");
-  auto factors = factors_for(*targets, adapter);
-  if (!factors) return factors.error().annotate(concat("adapter '", printable(adapter.path()), "'"));
+  const auto of_adapter = [&](const Status& error) {
+    return error.annotate(concat("adapter '", printable(adapter.path()), "'"));
+  };
+  const auto parts = parts_for(*targets, adapter, limits_.max_rank);
+  if (!parts) return of_adapter(parts.error());
   const auto made = std::make_shared<Loaded>();
+  std::int64_t meanwhile = 0;
+  for (const std::vector<TakenPart>& each : *parts) {
+    if (each.empty()) continue;
+    const FactorSizes sizes = sizes_of(each);
+    made->bytes += sizes.right + sizes.left;
+    meanwhile = std::max(meanwhile, sizes.meanwhile);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    auto held = reserve(made->bytes + meanwhile);
+    if (!held) return of_adapter(held.error());
+    made->memory = *std::move(held);
+  }
   made->id = AdapterId{++last_id};
   made->name = std::move(name);
   made->path = adapter.path();
   made->identity = identity.empty() ? adapter.identity() : std::move(identity);
-  made->factors = *std::move(factors);
+  made->factors = cut_all(*parts);
   for (const auto& [tensor, change] : adapter.changes())
     if (change.left) made->rank = std::max(made->rank, static_cast<std::int32_t>(change.left->columns()));
 
   const std::lock_guard lock(mutex_);
   PAGODA_RETURN_IF_ERROR(check_room(made->name, if_loaded));  // others may have been added meanwhile
+  if (made->memory.bytes() > 0) CHECK(made->memory.try_resize(made->bytes));
   std::erase_if(by_id_, [](const auto& each) { return each.second.expired(); });
   by_id_.emplace(made->id, made);
   const auto before =

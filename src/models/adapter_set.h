@@ -3,7 +3,8 @@
 // by id. Each is checked against the model's matrices when it is added. Not what requests and batches say of
 // adapters (request/request_adapter.h), and not adapters that are merged at start (adapted_weights.h).
 // Invariants: an id is given once in a process; the factors of an adapter stay as long as anyone holds it,
-// removed or not. Source: arXiv 2106.09685, 2310.18547. Threads: any.
+// removed or not, and their bytes are used in the account of set_memory() for as long.
+// Source: arXiv 2106.09685, 2310.18547. Threads: any.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/status.h"
 #include "kernels/low_rank.h"
 #include "loader/adapter.h"
@@ -37,10 +39,16 @@ class AdapterSet {
   // more they are the same.
   void set_targets(AdapterTargets targets);
 
+  // The account that the bytes of all adapters are taken of, those that are loaded included. Both outlive
+  // whoever holds an adapter. Once; before it nothing is counted.
+  void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account);
+  std::int64_t loaded_bytes() const;  // the sum over those that are loaded
+
   // May take seconds. already_exists: one of this name is there, and is not to be replaced. unimplemented,
   // by name: what only an adapter that is merged at start may change. invalid_argument: it is of another
-  // model, or of a higher rank than the limit. resource_exhausted: as many are loaded as may be. An adapter
-  // that cannot be added leaves the set as it was. `identity` as in RequestAdapter; empty: of its files.
+  // model, or of a higher rank than the limit. resource_exhausted: as many are loaded as may be, or there is
+  // no memory for it. An adapter that cannot be added leaves the set as it was. `identity` as in
+  // RequestAdapter; empty: of its files.
   enum class IfLoaded { refuse, replace };
   Result<Handle> add(std::string name, const Adapter& adapter, IfLoaded if_loaded = IfLoaded::refuse,
                      std::string identity = {});
@@ -55,12 +63,14 @@ class AdapterSet {
  private:
   struct Loaded;
   Status check_room(std::string_view name, IfLoaded if_loaded) const;  // with the mutex held
-  Result<AdapterFactors> factors_for(const AdapterTargets& targets, const Adapter& adapter) const;
+  Result<MemoryReservation> reserve(std::int64_t bytes) const;  // with the mutex held
 
   const AdapterLimits limits_;
   mutable std::mutex mutex_;                       // guards the rest
   std::shared_ptr<const AdapterTargets> targets_;  // null: not known yet
-  std::vector<std::shared_ptr<const Loaded>> loaded_;
+  MemoryBudget* memory_ = nullptr;                 // null: nothing is counted
+  MemoryBudget::AccountId account_{};
+  std::vector<std::shared_ptr<Loaded>> loaded_;
   std::map<AdapterId, std::weak_ptr<const Loaded>> by_id_;
 };
 

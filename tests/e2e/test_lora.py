@@ -171,6 +171,21 @@ def test_they_come_and_go_while_the_server_runs(lora, merged, tmp_path):
         assert change(lora, "load", lora_name=name, lora_path=str(ADAPTERS / "plain")).status_code == 400
 
 
+def test_their_bytes_are_in_the_ledger(lora):
+    def used():
+        accounts = httpx.get(lora.url + "/debug/memory").json()["accounts"]
+        (own,) = [account for account in accounts if account["name"] == "adapters"]
+        assert 0 < own["promised"] <= own["limit"]
+        return own["used"]
+
+    lora.wait_until_idle()
+    before = used()
+    assert change(lora, "load", lora_name="counted", lora_path=str(ADAPTERS / "plain")).status_code == 200
+    assert used() > before
+    assert change(lora, "unload", lora_name="counted").status_code == 200
+    assert used() == before
+
+
 def test_routers_are_told(lora):
     lora.wait_until_idle()
     (labels,) = [name for name in lora.metrics() if name.startswith("vllm:lora_requests_info")]

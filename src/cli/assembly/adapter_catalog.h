@@ -24,6 +24,10 @@ class LoadedAdapters final : public AdapterCatalog {
   // Names of the model, which no adapter may have. Before anything is loaded.
   void set_model_names(std::vector<std::string> names) { model_names_ = std::move(names); }
 
+  // As AdapterSet.
+  std::int64_t loaded_bytes() const { return set_->loaded_bytes(); }
+  void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account) { set_->set_memory(memory, account); }
+
   Handle find(std::string_view name) const override { return set_->find(name); }
   std::vector<Handle> list() const override { return set_->list(); }
   // As AdapterCatalog; invalid_argument: the name, or the adapter is none of this model.

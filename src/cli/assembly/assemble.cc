@@ -87,17 +87,18 @@ struct AssembledEngine::Parts {
   Status connect(const EngineFlags& flags, const EnginePlan& plan, const LoadedModel& model, Report report);
   void start(EngineConfig config);
   Status load_tokenizer_of(const EngineFlags& flags, const ModelSource& source);
-  Status load_adapters(const EngineFlags& flags);  // once the API knows the model's names
+  // Before the KV cache gets what memory is left.
+  Status load_adapters(const EngineFlags& flags, const ModelSource& source);
 
   SteadyClock clock;
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplates chat_templates;
   std::unique_ptr<GrammarService> grammars;  // null: this build has none
+  std::unique_ptr<MemoryBudget> ledger;      // adapters have bytes of it until they go
   std::unique_ptr<LoadedAdapters> adapters;  // null: requests cannot choose one
   ApiContext api;
   MemoryTable memory;
-  std::unique_ptr<MemoryBudget> ledger;
   MemoryReservation grammar_memory;     // set aside for what the service keeps
   std::vector<std::string> tier_media;  // each engine's tiers, as KV events name them
   int num_threads = 0;
@@ -218,9 +219,11 @@ Status AssembledEngine::Parts::build(const EngineFlags& flags, const EnginePlan&
   PAGODA_ASSIGN_OR_RETURN(tier_media,
                           set_kv_tiers(flags, plan, *model.source, model.runners, places, metrics));
   memory = memory_table(flags, model, plan);
+  if (adapters != nullptr) memory.adapter_bytes = adapters->loaded_bytes();
   for (const DraftModel& draft : drafts)
     memory.draft_bytes += plan.draft_kv_bytes + draft.step_bytes() + draft.resident_bytes();
   ledger = make_ledger(memory, plan.kv, uses_device(flags));
+  if (adapters != nullptr) adapters->set_memory(*ledger, add_adapter_account(*ledger, memory));
   num_threads = model.options.threads * flags.data_parallel_size;
   warn_about_model(model);
   if (flags.async_scheduling && !is_async(flags))
@@ -300,21 +303,21 @@ Status AssembledEngine::Parts::connect(const EngineFlags& flags, const EnginePla
                                       .grammars = grammars.get()},
                                      api));
   if (report == Report::table && !model.options.pooling) log_info("start", describe(api.defaults));
-  return load_adapters(flags);
+  api.adapters = adapters.get();
+  return ok_status();
 }
 
-Status AssembledEngine::Parts::load_adapters(const EngineFlags& flags) {
+Status AssembledEngine::Parts::load_adapters(const EngineFlags& flags, const ModelSource& source) {
   if (adapters == nullptr) return ok_status();
-  adapters->set_model_names(api.model_names);
+  const std::vector<std::string> names = model_names(flags, source);
+  adapters->set_model_names(names);
   for (const LoraModule& each : flags.lora.modules) {
     const auto loaded = adapters->load(each.name, each.path, false);
     if (!loaded) return loaded.error().annotate(concat("--lora-modules ", each.name, "=", each.path));
-    const bool is_ours =
-        each.base_model_name.empty() || std::ranges::count(api.model_names, each.base_model_name) > 0;
+    const bool is_ours = each.base_model_name.empty() || std::ranges::count(names, each.base_model_name) > 0;
     log_info("start", concat("adapter '", each.name, "' of rank ", (*loaded)->rank, " is loaded",
                              is_ours ? "" : concat("; it was made for ", each.base_model_name)));
   }
-  api.adapters = adapters.get();
   return ok_status();
 }
 
@@ -352,6 +355,7 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());
   Parts& parts = *assembled->parts_;
   PAGODA_ASSIGN_OR_RETURN(auto model, parts.load(flags));
+  PAGODA_RETURN_IF_ERROR(parts.load_adapters(flags, *model.source));
   const ModelInfo& info = model.info;
   ModelNumbers numbers = model_numbers(model.runners, info, model.options.max_num_batched_tokens);
   for (const DraftModel& draft : parts.drafts) {

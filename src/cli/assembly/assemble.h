@@ -31,6 +31,7 @@ struct MemoryTable {
   std::int64_t activation_bytes = 0;  // scratch of one step
   std::int64_t buffer_bytes = 0;      // logits, sampling
   std::int64_t draft_bytes = 0;       // a draft model's weights, K/V and steps; 0: there is none
+  std::int64_t adapter_bytes = 0;     // adapters that requests choose, loaded at start
   std::int64_t graph_bytes = 0;       // set aside for graphs of decode steps
   std::int64_t step_bytes = 0;        // both of all ranks
   bool any_length = false;            // windows and states only: a sequence's memory does not grow with it

@@ -20,8 +20,6 @@
 #include "kv_store/fingerprint.h"
 
 namespace pagoda {
-namespace {
-
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source) {
   std::vector<std::string> given = flags.served_model_names;
   std::erase_if(given, is_pattern);
@@ -30,6 +28,8 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
   if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
   return {model_name_of(source.path())};
 }
+
+namespace {
 
 void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& api) {
   api.model_names = model_names(flags, source);

@@ -2,6 +2,7 @@
 // connect_api: what protocols need to know of an engine that is about to start: names, templates, ends of
 // answers, sampling defaults, grammars. Borrows the objects that `api` points to. Threads: any.
 #include <string>
+#include <vector>
 
 #include "api/api_context.h"
 #include "cli/assembly/engine_plan.h"
@@ -20,6 +21,9 @@ struct ApiParts {
   const ChatTemplates& chat_templates;
   GrammarService* grammars = nullptr;  // null: this build has none
 };
+
+// The names under which requests know the model, patterns left out; at least one.
+std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source);
 
 // Fills all but api.eos_token_ids, which grammars need before it, api.vectors and api.facts.weight_bytes.
 Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiParts& parts, ApiContext& api);

@@ -120,7 +120,9 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device) {
   const std::int64_t weights = on_device ? 0 : memory.weight_bytes + memory.embedding_bytes;
   const std::int64_t in_memory = on_device ? 0 : weights - memory.mapped_bytes;
-  const std::int64_t program = std::max<std::int64_t>(0, plan.private_bytes - in_memory);
+  // Adapters of the start are private memory, too, and have an account of their own.
+  const std::int64_t program =
+      std::max<std::int64_t>(0, plan.private_bytes - in_memory - memory.adapter_bytes);
   const struct {
     const char* name;
     std::int64_t bytes;
@@ -131,10 +133,11 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
               {"draft model", memory.draft_bytes},
               {"activations", on_device ? 0 : memory.step_bytes},
               {"program", program + growth_bytes(plan.available_bytes)}};
-  std::int64_t taken = 0;
+  std::int64_t taken = memory.adapter_bytes;
   for (const auto& row : rows) taken += row.bytes;
   // An encoder plans nothing, and may be started on a machine that is nearly full.
-  const std::int64_t whole = std::max(in_memory + program + plan.available_bytes, taken + 16 * kMiB);
+  const std::int64_t whole = std::max(
+      in_memory + memory.adapter_bytes + program + plan.available_bytes, taken + 16 * kMiB);
   auto ledger = std::make_unique<MemoryBudget>(whole);
   for (const auto& row : rows) {
     if (row.bytes == 0) continue;
@@ -145,6 +148,13 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
     std::move(*held).keep();
   }
   return ledger;
+}
+
+MemoryBudget::AccountId add_adapter_account(MemoryBudget& ledger, const MemoryTable& memory) {
+  const std::int64_t loaded = memory.adapter_bytes, more = std::max<std::int64_t>(0, ledger.left() - loaded) / 2;
+  const auto account = ledger.add_account("adapters", loaded, loaded + more);
+  CHECK(account.has_value());
+  return *account;
 }
 
 MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
@@ -190,6 +200,7 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
     row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident when used");
   if (memory.draft_bytes > 0)
     row("draft model", memory.draft_bytes, "its weights, and K/V of as many tokens; resident when used");
+  if (memory.adapter_bytes > 0) row("adapters", memory.adapter_bytes, "that requests choose (--lora-modules)");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident when used");
   if (memory.graph_bytes > 0)

@@ -40,6 +40,9 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
 
 // With the accounts of what is taken at start. What lies on a device is not this process's memory.
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device);
+// Adds the account of adapters that requests choose. Those of the start are promised their bytes; others may
+// have half of what is left.
+MemoryBudget::AccountId add_adapter_account(MemoryBudget& ledger, const MemoryTable& memory);
 // Cuts `options` down to its share; as many grammars at once as compute threads, up to four.
 MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
                                          GrammarService::Options& options);
