@@ -63,7 +63,7 @@ class AdapterSet {
  private:
   struct Loaded;
   Status check_room(std::string_view name, IfLoaded if_loaded) const;  // with the mutex held
-  Result<MemoryReservation> reserve(std::int64_t bytes) const;  // with the mutex held
+  Result<MemoryReservation> reserve(std::int64_t bytes) const;         // with the mutex held
 
   const AdapterLimits limits_;
   mutable std::mutex mutex_;                       // guards the rest

@@ -26,7 +26,9 @@ class LoadedAdapters final : public AdapterCatalog {
 
   // As AdapterSet.
   std::int64_t loaded_bytes() const { return set_->loaded_bytes(); }
-  void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account) { set_->set_memory(memory, account); }
+  void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account) {
+    set_->set_memory(memory, account);
+  }
 
   Handle find(std::string_view name) const override { return set_->find(name); }
   std::vector<Handle> list() const override { return set_->list(); }

@@ -136,8 +136,8 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
   std::int64_t taken = memory.adapter_bytes;
   for (const auto& row : rows) taken += row.bytes;
   // An encoder plans nothing, and may be started on a machine that is nearly full.
-  const std::int64_t whole = std::max(
-      in_memory + memory.adapter_bytes + program + plan.available_bytes, taken + 16 * kMiB);
+  const std::int64_t whole =
+      std::max(in_memory + memory.adapter_bytes + program + plan.available_bytes, taken + 16 * kMiB);
   auto ledger = std::make_unique<MemoryBudget>(whole);
   for (const auto& row : rows) {
     if (row.bytes == 0) continue;
@@ -151,7 +151,8 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
 }
 
 MemoryBudget::AccountId add_adapter_account(MemoryBudget& ledger, const MemoryTable& memory) {
-  const std::int64_t loaded = memory.adapter_bytes, more = std::max<std::int64_t>(0, ledger.left() - loaded) / 2;
+  const std::int64_t loaded = memory.adapter_bytes,
+                     more = std::max<std::int64_t>(0, ledger.left() - loaded) / 2;
   const auto account = ledger.add_account("adapters", loaded, loaded + more);
   CHECK(account.has_value());
   return *account;
@@ -200,7 +201,8 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
     row("offloaded KV cache", memory.offload_bytes, "of the prefix cache; resident when used");
   if (memory.draft_bytes > 0)
     row("draft model", memory.draft_bytes, "its weights, and K/V of as many tokens; resident when used");
-  if (memory.adapter_bytes > 0) row("adapters", memory.adapter_bytes, "that requests choose (--lora-modules)");
+  if (memory.adapter_bytes > 0)
+    row("adapters", memory.adapter_bytes, "that requests choose (--lora-modules)");
   row("activations", memory.activation_bytes, "one step");
   row("logits and sampling", memory.buffer_bytes, "one step; resident when used");
   if (memory.graph_bytes > 0)
