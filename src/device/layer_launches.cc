@@ -100,6 +100,15 @@ Status LayerLaunches::scale_choices(const ScaleChoicesArgs& args) {
   return put(KernelId::scale_choices, {blocks(args.count, kRowThreads)}, kRowThreads, 0, args);
 }
 
+Status LayerLaunches::low_rank_dots(const LowRankArgs& args, std::int64_t rows) {
+  return put(KernelId::low_rank_dots, {u32(rows), blocks(args.most_ranks, kRowThreads / kWarp)}, kRowThreads,
+             0, args);
+}
+
+Status LayerLaunches::low_rank_sums(const LowRankArgs& args, std::int64_t rows) {
+  return put(KernelId::low_rank_sums, {u32(rows), blocks(args.outputs, kRowThreads)}, kRowThreads, 0, args);
+}
+
 Status LayerLaunches::share_rows(const ShareRowsArgs& args, std::int64_t rows) {
   return put(KernelId::share_rows, {u32(rows)}, kRowThreads, 0, args);
 }

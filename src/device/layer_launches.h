@@ -2,6 +2,7 @@
 // LayerLaunches: the plain kernels of a layer's ops (kernels/layer_args.h) with their launch shapes, in one
 // stream. Nothing is launched for no rows. Errors: the device's. Threads: the device's caller.
 #include "device/kernel_launches.h"
+#include "device/kernels/low_rank_args.h"
 #include "device/kernels/rank_args.h"
 
 namespace pagoda::device {
@@ -28,6 +29,9 @@ class LayerLaunches {
   Status selective_scan(const SelectiveScanRows& args, std::int64_t sequences);
   Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
   Status scale_choices(const ScaleChoicesArgs& args);
+  // Low-rank adapters: first the dots of so many rows, then their sums.
+  Status low_rank_dots(const LowRankArgs& args, std::int64_t rows);
+  Status low_rank_sums(const LowRankArgs& args, std::int64_t rows);
   // Ranks on several devices (kernels/rank_args.h).
   Status share_rows(const ShareRowsArgs& args, std::int64_t rows);
   Status meet_ranks(const MeetRanksArgs& args);

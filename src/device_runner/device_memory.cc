@@ -12,6 +12,7 @@ namespace pagoda::device_runner {
 
 Status DeviceModelRunner::load_model(const ModelSource& source) {
   ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, ops_options_);
+  if (adapters_) ops_->use_adapters(&*adapters_);
   arena_->begin();
   // The pool is of the load alone: a step on the device needs none.
   ThreadPool pool(std::max(1, options_.threads));
@@ -64,6 +65,7 @@ Status DeviceModelRunner::release_memory(KvContent content) {
   if (released_) return ok_status();
   model_->release();
   ops_.reset();
+  if (adapters_) adapters_->clear();  // the next steps bring theirs again
   released_ = true;
   return ok_status();
 }

@@ -139,8 +139,10 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   if (options.max_num_batched_tokens < 1)
     return invalid_argument("max-num-batched-tokens must be at least 1");
   if (options.max_num_seqs < 1) return invalid_argument("max-num-seqs must be at least 1");
-  if (options.adapters != nullptr)
-    return unimplemented("adapters that requests choose are not supported on devices");
+  if (options.adapters != nullptr && options.parallel.size() > 1)
+    return unimplemented("adapters that requests choose are not supported on several devices");
+  if (options.adapters != nullptr && kernels.products == MatrixProducts::w8a8)
+    return unimplemented("adapters that requests choose are not supported with --device-products w8a8");
   const auto model = model_of(*source, options);
   if (!model) return model.error();
   PAGODA_RETURN_IF_ERROR(check_encoder((*model)->decoder, options));
@@ -198,7 +200,9 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
                " needs keys and values in bfloat16, int8 or fp8, and heads of a multiple of ",
                dtype_info(layout->dtype).block_bytes == 1 ? "16" : "8", " up to 256"));
   runner->identity_ = source->identity();
+  if (options.adapters != nullptr) runner->adapters_.emplace(there, runner->stream_);
   PAGODA_RETURN_IF_ERROR(runner->load_model(*source));
+  if (options.adapters != nullptr) options.adapters->set_targets(runner->model_->weights().adapter_targets);
   if (options.parallel.size() > 1) PAGODA_RETURN_IF_ERROR(runner->create_carrier(kernels.rank_parts));
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
@@ -392,7 +396,8 @@ StepIds DeviceModelRunner::ids() const {
   return {.num_blocks = num_blocks_,
           .num_table_ids = num_table_ids_,
           .num_swap_blocks = num_swap_blocks_,
-          .num_mapped_pages = mapper_ ? mapper_->arena().num_created() : 0};
+          .num_mapped_pages = mapper_ ? mapper_->arena().num_created() : 0,
+          .adapters = options_.adapters.get()};
 }
 
 }  // namespace pagoda::device_runner

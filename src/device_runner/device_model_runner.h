@@ -24,7 +24,9 @@
 #include "device_runner/rank_carrier.h"
 #include "device_runner/step_graphs.h"
 #include "device_runner/tier_copies.h"
+#include "kernels/device/device_adapters.h"
 #include "kernels/device/device_ops.h"
+#include "model_runner/held_adapters.h"
 #include "model_runner/held_batch.h"
 #include "model_runner/local_model_runner.h"
 #include "model_runner/page_mapper.h"
@@ -168,6 +170,8 @@ class DeviceModelRunner final : public RankRunner {
   device::StreamId stream_{}, swap_stream_{};
   device::EventId swapped_{};
   std::optional<device::StepArena> arena_;
+  std::optional<DeviceAdapters> adapters_;  // null: requests cannot choose any
+  HeldAdapters held_adapters_;
   std::unique_ptr<DeviceOps> ops_;
   std::unique_ptr<DecoderModel> model_;
   std::vector<KvLayout> layer_layouts_;

@@ -167,6 +167,8 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
 // Before anything else of the step is put into the arena, so that steps of a bucket have the same addresses.
 Status DeviceModelRunner::bring(const ScheduledBatch& batch, std::size_t slot) {
   step_.lay_out(batch, steps_[slot].result);
+  held_adapters_.hold(options_.adapters.get(), step_.adapters());
+  if (adapters_) PAGODA_RETURN_IF_ERROR(adapters_->bring(held_adapters_.held()));
   bucket_ = graphs_->bucket_of(step_);
   if (bucket_) step_.pad_rows(bucket_->rows);
   arena_->hold();
@@ -204,7 +206,8 @@ Status DeviceModelRunner::fill_in_tokens(const std::int32_t* image, std::size_t 
 
 // A bucket's step gives its logits, too.
 Status DeviceModelRunner::forward() {
-  const DecoderBatch batch = views_.batch(step_, layout_, blocks_of_tables_);
+  DecoderBatch batch = views_.batch(step_, layout_, blocks_of_tables_);
+  batch.adapters = held_adapters_.of_rows();
   if (!bucket_) {
     if (clock_) PAGODA_RETURN_IF_ERROR(clock_->note_begin());
     PAGODA_RETURN_IF_ERROR(model_->forward(batch));

@@ -115,7 +115,6 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   CHECK(output.activation || weight.storage().form != LinearForm::gated);
   if (num_rows <= 0) return;
   CHECK(to.stride == weight.n() || num_rows == 1);
-  CHECK(input.adapters == nullptr || !on_device(context));
   if (on_device(context))
     return device_ops::linear(*context.device, weight.storage(), input, num_rows, to, output);
   float* const y = floats(to);
@@ -141,7 +140,6 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
                  const Buffer& between, const Buffer& y, bool accumulate) {
   CHECK(first.n() == second.k() && (y.stride == second.n() || num_rows == 1));
   if (num_rows <= 0) return;
-  CHECK(input.adapters == nullptr || !on_device(context));
   if (on_device(context))
     return device_ops::linear_pair(*context.device, first.storage(), activation, second.storage(), input,
                                    num_rows, between, y, accumulate);

@@ -105,7 +105,7 @@ struct LinearInput {
   float eps = 0;
 
   // Each row's adapter adds to its products, of matrices that have an adapter_slot(): of two matrices behind
-  // each other to both. On the CPU alone.
+  // each other to both.
   RowAdapters adapters = nullptr;
 
   static LinearInput rows(const float* x, std::int64_t k) { return {.x = x, .stride = k}; }

@@ -190,7 +190,7 @@ StepResult LocalModelRunner::run(const ScheduledBatch& batch) {
                                               : step_.check(batch, ids());
   if (result.status.ok()) result.status = tiers_.check(batch.tier_moves, kv_plan_, kv_.num_blocks());
   if (result.status.ok()) run(batch, result);
-  held_adapters_.clear();
+  adapters_.clear();
   tiers_.take_news(result.tier_news);
   return result;
 }
@@ -217,9 +217,9 @@ void LocalModelRunner::run(const ScheduledBatch& batch, StepResult& result) {
 
   step_.lay_out(batch, result);
   show_step();
-  hold_adapters();
+  adapters_.hold(options_.adapters.get(), step_.adapters());
   DecoderBatch rows = views_.batch(step_, layout_, kv_.data());
-  rows.adapters = row_adapters_;
+  rows.adapters = adapters_.of_rows();
   result.status = decoder_->forward(rows);
   if (!result.status.ok()) return;
   if (pooler_)
@@ -252,23 +252,6 @@ void LocalModelRunner::show_step() {
     kv_.note_used(BlockId{page});
     return kv_.page(BlockId{page});
   });
-}
-
-// The requests hold their adapters until they end; the step does not rely on it.
-void LocalModelRunner::hold_adapters() {
-  held_adapters_.clear();
-  row_adapters_.clear();
-  std::int32_t last = static_cast<std::int32_t>(kNoAdapter);
-  const AdapterFactors* factors = nullptr;
-  for (const std::int32_t id : step_.adapters()) {
-    if (id != last) {
-      last = id;
-      factors = nullptr;
-      if (AdapterId{id} != kNoAdapter)
-        factors = held_adapters_.emplace_back(options_.adapters->find(AdapterId{id})).get();
-    }
-    row_adapters_.push_back(factors);
-  }
 }
 
 // If every row takes its most likely token, logits need not be written down.

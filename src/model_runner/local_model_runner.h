@@ -20,6 +20,7 @@
 #include "distributed/parallel_context.h"
 #include "kernels/backend.h"
 #include "loader/model_source.h"
+#include "model_runner/held_adapters.h"
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_storage.h"
@@ -129,7 +130,6 @@ class LocalModelRunner final : public RankRunner {
   Status make_step_layout();
   StepIds ids() const;
   void show_step();
-  void hold_adapters();
   // Vectors (pooling_steps.cc).
   Status prepare_pooling(const ModelSource& source);
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
@@ -155,9 +155,7 @@ class LocalModelRunner final : public RankRunner {
 
   StepLayout step_;
   StepViews views_;
-  // The adapters of a step's sequences, while it runs, and of its rows.
-  std::vector<std::shared_ptr<const AdapterFactors>> held_adapters_;
-  std::vector<const AdapterFactors*> row_adapters_;
+  HeldAdapters adapters_;
   std::vector<SampleRow> sample_rows_;
   std::vector<LogitMax> largest_;
   std::vector<PromptRow> prompt_rows_;

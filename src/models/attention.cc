@@ -105,8 +105,9 @@ class Attention final : public Mixer {
                   const LinearInput& input) override;
   void mix(const Workspace& workspace, const DecoderBatch& batch) override {
     PagedAttentionArgs args = arguments(workspace, batch);
-    if (workspace.output_is_next && own_.output_gate == OutputGate::none && inner_norm_.empty() &&
-        !workspace.ranks->split())
+    // Adapters read the rows in float.
+    if (workspace.output_is_next && workspace.adapters == nullptr && own_.output_gate == OutputGate::none &&
+        inner_norm_.empty() && !workspace.ranks->split())
       args.next = &output_;
     paged_attention(*workspace.context, args);
     const std::int64_t num_rows = std::ssize(batch.token_ids);

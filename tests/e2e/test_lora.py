@@ -208,6 +208,24 @@ def test_rows_on_disk_are_one_contents(tmp_path):
         assert again[3] == 48 and again[:2] == wanted[:2]
 
 
+def test_a_device_computes_them(merged):
+    """Two adapters and none in one batch, on the emulated device, loaded and unloaded while it runs."""
+    flags = ["--device", "emulated", "--enable-lora", "--allow-runtime-lora-updating", "--lora-modules"]
+    short = {"max_tokens": 4}
+    with serving(MODEL, *FLAGS, *flags, f"plain={ADAPTERS / 'plain'}") as server, client_of(server) as client:
+        assert change(server, "load", lora_name="rslora", lora_path=str(ADAPTERS / "rslora")).status_code == 200
+        names = ["base", "plain", "rslora"]
+        alone = [ask(client, name, **short)[:2] for name in names]
+        for name, (tokens, logprobs) in zip(names, alone, strict=True):
+            assert tokens == merged[name][0][:4], name
+            assert logprobs == pytest.approx(merged[name][1][:4], abs=1e-3), name
+        with concurrent.futures.ThreadPoolExecutor(6) as threads:
+            together = list(threads.map(lambda name: ask(client, name, **short)[:2], names * 2))
+        assert together == alone * 2, "the same bits"
+        assert change(server, "unload", lora_name="plain").status_code == 200
+        assert ask(client, "base", **short)[:2] == alone[0]
+
+
 def test_all_engines_of_a_server_have_them(merged):
     flags = ["--data-parallel-size", "2", "--threads", "2", "--enable-lora", "--lora-modules"]
     with serving(MODEL, *FLAGS, *flags, f"plain={ADAPTERS / 'plain'}") as server, client_of(server) as client:
@@ -221,7 +239,10 @@ def test_all_engines_of_a_server_have_them(merged):
     [
         (["--lora-modules", "a=b"], "--lora-modules needs --enable-lora"),
         (["--enable-lora", "--tensor-parallel-size", "2"], "--enable-lora needs --tensor-parallel-size 1"),
-        (["--enable-lora", "--device", "emulated"], "--enable-lora is not supported on --device emulated"),
+        (
+            ["--enable-lora", "--device", "emulated", "--tensor-parallel-size", "2"],
+            "--enable-lora needs --tensor-parallel-size 1",
+        ),
         (["--enable-lora", "--lora-modules", "a=/none"], "--lora-modules a=/none: "),
         (["--enable-lora", "--lora-modules", f"base={ADAPTERS / 'plain'}"], "is a name of the model itself"),
         (["--enable-lora", "--max-loras", "4", "--max-cpu-loras", "2"], "--max-cpu-loras 2 is less than --max-loras 4"),

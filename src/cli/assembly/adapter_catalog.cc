@@ -95,9 +95,6 @@ Status check_lora_flags(const EngineFlags& flags) {
   if (flags.tensor_parallel_size > 1)
     return invalid_argument(
         "--enable-lora needs --tensor-parallel-size 1; --lora merges an adapter at start");
-  if (uses_device(flags))
-    return invalid_argument(concat("--enable-lora is not supported on --device ", flags.device,
-                                   "; --lora merges an adapter at start"));
   return ok_status();
 }
 

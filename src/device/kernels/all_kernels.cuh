@@ -16,6 +16,7 @@
 #include "device/kernels/linear_narrow.cuh"
 #include "device/kernels/linear_router.cuh"
 #include "device/kernels/linear_tiles.cuh"
+#include "device/kernels/low_rank.cuh"
 #include "device/kernels/mixture.cuh"
 #include "device/kernels/mixture_tiles.cuh"
 #include "device/kernels/paged_cache.cuh"

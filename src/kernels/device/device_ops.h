@@ -32,6 +32,8 @@
 
 namespace pagoda {
 
+class DeviceAdapters;
+
 // The kernels of attention. tiles: products of bf16 tiles, over a bf16 cache
 // (device/kernels/attention_tiles.cuh). automatic: those, where a layer's heads and the cache are made for
 // them. warpgroups: the same, and prompts by warpgroups where the device and a layer's heads are made for
@@ -167,10 +169,20 @@ class DeviceOps {
   // How many rows are none of padding; null: all.
   const std::int32_t* num_rows_there() const { return num_rows_there_; }
 
+  // The copies of adapters that rows of steps may have, borrowed; null: none has any.
+  void use_adapters(const DeviceAdapters* adapters) { adapters_ = adapters; }
+  // The rows of an input that have an adapter, some of which has factors; brought there once a step.
+  struct AdaptedRows {
+    const device::LowRankRow* rows = nullptr;
+    std::int64_t count = 0;
+    std::int32_t most_ranks = 0;
+  };
+  AdaptedRows show_adapters(RowAdapters adapters, std::int64_t num_rows);
+
   // Scratch for so many floats, which the next call for the same one may overwrite. rows: inputs of products,
   // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
-  // and values. partial: splits of attention. attended: its output in bfloat16.
-  enum class Scratch : std::uint8_t { rows, products, rounded, heads, partial, attended, count };
+  // and values. partial: splits of attention. attended: its output in bfloat16. low_rank: rows times A.
+  enum class Scratch : std::uint8_t { rows, products, rounded, heads, partial, attended, low_rank, count };
   float* scratch(Scratch which, std::int64_t floats);
   std::int64_t scratch_floats(Scratch which) const {
     return scratch_[static_cast<std::size_t>(which)].count();
@@ -265,6 +277,9 @@ class DeviceOps {
   std::vector<std::pair<const AttentionSequence*, Sequences>> shown_;
   std::vector<std::pair<std::int32_t, AttentionRows>> shown_rows_;  // by rows of a tile
   std::vector<std::pair<const StateSequence*, States>> shown_states_;
+  const DeviceAdapters* adapters_ = nullptr;
+  std::vector<std::pair<std::vector<const AdapterFactors*>, AdaptedRows>>
+      shown_adapters_;  // by those of rows
   struct Normed {
     LinearInput input;
     std::int64_t num_rows = 0, k = 0;

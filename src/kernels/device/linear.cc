@@ -319,12 +319,14 @@ std::uint16_t* scratch_for_attended(DeviceOps& ops, const PackedLinear::Storage&
 // A function of a product that is not gated is applied in place.
 void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, const Buffer& y, const LinearOutput& output) {
-  if (is_few(ops, weight, num_rows)) {
+  AdapterAddends addends(ops, weight, input, num_rows);
+  if (is_few(ops, weight, num_rows) && !addends.are_there()) {
     few(ops, weight, input, num_rows, y, output);
   } else if (output.activation) {
     CHECK(y.stride == weight.n || num_rows == 1);
     float* const made = function_input(ops, weight, num_rows, y);
     if (made == nullptr || !products(ops, weight, input, num_rows, made, weight.num_rows(), false)) return;
+    addends.add_to(made, weight.num_rows());
     ops.keep(ops.launches().activate({.in = made,
                                       .out = floats(y),
                                       .width = i32(weight.n),
@@ -333,6 +335,8 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
                                      num_rows));
   } else if (!products(ops, weight, input, num_rows, floats(y), y.stride, output.accumulate)) {
     return;
+  } else {
+    addends.add_to(floats(y), y.stride);
   }
   ops.wrote(y, num_rows);
 }
@@ -342,6 +346,13 @@ void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation 
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  const Buffer& between, const Buffer& y, bool accumulate) {
   const bool float8 = takes_float8(ops, second);
+  if (any_adapter(input.adapters, num_rows, {first.adapter_slot, second.adapter_slot})) {
+    // Adapters of the second product read its rows in float.
+    linear(ops, first, input, num_rows, between, {.activation = activation});
+    LinearInput made = LinearInput::rows(between);
+    made.adapters = input.adapters;
+    return linear(ops, second, made, num_rows, y, {.accumulate = accumulate});
+  }
   if (!float8 && (!is_by_tiles(ops, first, num_rows) || !is_by_tiles(ops, second, num_rows))) {
     linear(ops, first, input, num_rows, between, {.activation = activation});
     linear(ops, second, LinearInput::rows(between), num_rows, y, {.accumulate = accumulate});

@@ -66,6 +66,21 @@ void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows,
 // needs no zeros behind its end; else null.
 std::uint16_t* scratch_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight,
                                     std::int64_t num_rows);
+// Adapters' addends of a product: A x is made of the product's input when one is created, B (A x) is added to
+// its outputs behind it. Nothing, where no row has factors for the matrix.
+class AdapterAddends {
+ public:
+  AdapterAddends(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
+                 std::int64_t num_rows);
+  bool are_there() const { return are_there_; }
+  void add_to(float* y, std::int64_t stride);
+
+ private:
+  DeviceOps& ops_;
+  bool are_there_ = false;
+  std::int64_t count_ = 0;
+  device::LowRankArgs args_;
+};
 // The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
 // where there is no room for them, an error that `ops` keeps.
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);

@@ -15,6 +15,7 @@ void DeviceOps::begin_step(std::span<const std::int32_t> image, const std::int32
   shown_.clear();
   shown_rows_.clear();
   shown_states_.clear();
+  shown_adapters_.clear();
   normed_.reset();
   rounded_.reset();
   attended_.reset();
