@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "cli/assembly/devices.h"
 #include "kv_store/fingerprint.h"
 #include "loader/printable.h"
 #include "tensor/dtype.h"
