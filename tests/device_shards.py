@@ -1,4 +1,4 @@
-"""device_runner_test for the tiers: built, and run in as many processes as there are cores."""
+"""Test programs of devices for the tiers: built, and run in as many processes as there are cores."""
 
 import concurrent.futures
 import os
@@ -26,17 +26,18 @@ def build(*targets):
         text=True,
     )
     assert configured.returncode == 0, configured.stderr
-    built = subprocess.run(["ninja", "-C", BUILD, *targets, "device_runner_test"], capture_output=True, text=True)
+    programs = ("device_test", "device_runner_test")
+    built = subprocess.run(["ninja", "-C", BUILD, *targets, *programs], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout
 
 
-def run(tests, seeds):
-    """Those that a filter of GoogleTest names, each with all lines of all families; one thread a process."""
+def run(tests, seeds, program="device_runner_test"):
+    """Those that a filter of GoogleTest names, each with all that it can try; one thread a process."""
     shards = len(os.sched_getaffinity(0))
 
     def share(index):
         return subprocess.run(
-            [BUILD / "src/device_runner_test", "--gtest_brief=1", f"--gtest_filter={tests}"],
+            [BUILD / "src" / program, "--gtest_brief=1", f"--gtest_filter={tests}"],
             capture_output=True,
             text=True,
             env={

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "device/kernels/launch_shapes.h"
 #include "device/test_support.h"
@@ -443,7 +444,7 @@ TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
                                         std::pair(Element::i8, 299), std::pair(Element::fp8, 299)}) {
     SCOPED_TRACE(window);
     const Shape shape = {.element = element,
-                         .kv_heads = 2,
+                         .kv_heads = window == 0 || tries_all() ? 2 : 1,
                          .group = 2,
                          .head_size = 16,
                          .rotary = 16,
@@ -470,13 +471,15 @@ TEST_P(DeviceAttentionByWarpgroups, HasTheBitsOfTiles) {
       // Rings are filled again, of pieces, of codes and of scales.
       {.group = 1, .head_size = 64, .rotary = 64, .lengths = {580}},
       {.group = 1, .head_size = 128, .block_size = 32, .rotary = 8, .lengths = {330}}};
+  const std::set<std::uint64_t> of_all_elements = {0, 3, 6};
   for (std::uint64_t seed = 0; Shape shape : shapes) {
-    SCOPED_TRACE(seed);
+    const std::uint64_t index = seed++;
+    if (element != Element::bf16 && !tries_all() && !of_all_elements.contains(index)) continue;
+    SCOPED_TRACE(index);
     shape.element = element;
-    const Outputs tiles = run(shape, seed, Steps::one, Way::tiles);
-    expect_same_bits(tiles, run(shape, seed + 100, Steps::one, Way::bulk));
-    if (seed % 2 == 0) expect_same_bits(tiles, run(shape, seed + 200, Steps::chunks, Way::bulk));
-    ++seed;
+    const Outputs tiles = run(shape, index, Steps::one, Way::tiles);
+    expect_same_bits(tiles, run(shape, index + 100, Steps::one, Way::bulk));
+    if (index % 2 == 0) expect_same_bits(tiles, run(shape, index + 200, Steps::chunks, Way::bulk));
   }
 }
 

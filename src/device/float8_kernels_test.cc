@@ -215,9 +215,9 @@ bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
 
 TEST(Float8Products, AreRightAndHaveTheSameBitsInEveryForm) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
-  for (std::uint64_t seed = 0; seed < 18; ++seed) {
+  for (std::uint64_t seed = 0; seed < (tries_all() ? 18 : 12); ++seed) {
     const Case of = {.element = seed % 2 == 0 ? Element::fp8 : Element::fp8_blocks,
-                     .rows = between(seed, 0, 1, seed < 12 ? 70 : 200),
+                     .rows = between(seed, 0, 1, seed % 6 == 5 || seed >= 12 ? 200 : 70),
                      .n = between(seed, 1, 1, 400),
                      .k = 32 * between(seed, 2, 1, seed < 6 ? 60 : 20),
                      .with_bias = seed % 4 < 2,

@@ -10,6 +10,10 @@
 
 namespace pagoda::device {
 
+// Every multiplication takes its time on an emulated device: tests try a sample of what they can, and all of
+// it with PAGODA_FULL_GOLDENS=1, as the tiers of devices do.
+inline bool tries_all() { return std::getenv("PAGODA_FULL_GOLDENS") != nullptr; }
+
 inline Result<std::unique_ptr<Device>> open_test_device(const emulated::EmulatedOptions& options = {}) {
   const char* const kind = std::getenv("PAGODA_TEST_DEVICE");
   if (kind != nullptr && std::string_view(kind) == "cuda") {

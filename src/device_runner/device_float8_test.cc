@@ -54,6 +54,7 @@ double lost(DeviceModelRunner& runner, const std::string& name) {
     EXPECT_TRUE(driver.step({&sequence}, 1 << 20).ok());
     for (std::size_t i = 0; i < expected.size(); ++i)
       sum += std::abs(sequence.prompt_scores[i].chosen.logprob - expected[i]);
+    if (!device::tries_all()) break;
   }
   return sum;
 }

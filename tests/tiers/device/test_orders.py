@@ -1,5 +1,5 @@
 """What the core tries for few orders of a device's streams, for many: swaps, copies and moved pages by 100 orders, and
-servers that preempt by swapping by 10 of them.
+servers that preempt by swapping by 10 of them. And kernels with all shapes, of which the core has a sample.
 
 PAGODA_DEVICE_SEEDS=1000 tries so many, and a tenth of them with servers."""
 
@@ -48,6 +48,10 @@ def build():
 
 def test_moved_blocks():
     device_shards.run(f"-{device_shards.RANKS_AND_TIERS}:{device_shards.FAMILIES}", SEEDS)
+
+
+def test_kernels():
+    device_shards.run("*", seeds=1, program="device_test")
 
 
 def answers(server, pool):
