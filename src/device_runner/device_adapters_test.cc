@@ -196,6 +196,35 @@ TEST(DeviceAdapters, AreInItsMemoryWhileSomebodyHoldsThem) {
   EXPECT_GT(step(kNoAdapter), with);
 }
 
+// Those without rows in a step make room for those that have some, and come again.
+TEST(DeviceAdapters, GoWhereOthersNeedTheirMemory) {
+  const auto made = device::emulated::EmulatedDevice::create({.memory_bytes = 3 << 20});
+  ASSERT_TRUE(made);
+  device::Device& device = **made;
+  const auto stream = device.create_stream();
+  ASSERT_TRUE(stream);
+  const auto of_megabytes = [](std::int32_t count) {
+    constexpr std::int64_t kInputs = 512;
+    const std::int32_t rank = count << 9;
+    LowRank matrix(LowRank::Type::float32, kInputs);
+    const std::vector<float> values(static_cast<std::size_t>(kInputs * rank), 0.5f);
+    const std::int32_t place = matrix.add_right(values);
+    matrix.add_left(0, place, rank, std::span(values).first(static_cast<std::size_t>(rank)), 1);
+    return std::make_shared<const AdapterFactors>(AdapterFactors{.matrices = {std::move(matrix)}});
+  };
+  const auto a = of_megabytes(2), b = of_megabytes(2), large = of_megabytes(4);
+  DeviceAdapters adapters(device, *stream);
+  for (const auto& each : {a, b, a}) {
+    const Status there = adapters.bring(std::array{each});
+    ASSERT_TRUE(there.ok()) << there.message();
+    EXPECT_NE(adapters.of(*each), nullptr);
+    EXPECT_LT(adapters.size_bytes(), 3 << 20) << "one alone";
+  }
+  EXPECT_EQ(adapters.bring(std::array{a, b}).code(), StatusCode::resource_exhausted) << "a step of both";
+  EXPECT_EQ(adapters.bring(std::array{large}).code(), StatusCode::resource_exhausted);
+  EXPECT_TRUE(adapters.bring(std::array{b}).ok());
+}
+
 TEST(DeviceAdapters, AreRefusedByNameWhereTheyCannotBe) {
   auto source = ModelSource::open(kModels + "llama");
   ASSERT_TRUE(source);

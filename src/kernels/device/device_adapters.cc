@@ -48,8 +48,6 @@ Places places_of(const AdapterFactors& adapter) {
 
 }  // namespace
 
-std::int64_t device_bytes(const AdapterFactors& factors) { return places_of(factors).end; }
-
 Result<DeviceAdapters::Placed> DeviceAdapters::place(const Held& held) {
   const Places places = places_of(*held);
   Placed out = {.of = held.get(), .held = held, .memory = {}};
@@ -88,16 +86,28 @@ Result<DeviceAdapters::Placed> DeviceAdapters::place(const Held& held) {
   return out;
 }
 
+template <class Which>
+Status DeviceAdapters::drop(Which which) {
+  if (std::ranges::none_of(placed_, which)) return ok_status();
+  PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
+  std::erase_if(placed_, which);
+  return ok_status();
+}
+
 Status DeviceAdapters::bring(std::span<const Held> held) {
-  const auto is_gone = [](const Placed& each) { return each.held.expired(); };
-  if (std::ranges::any_of(placed_, is_gone)) {
-    PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
-    std::erase_if(placed_, is_gone);
-  }
+  PAGODA_RETURN_IF_ERROR(drop([](const Placed& each) { return each.held.expired(); }));
   for (const Held& each : held) {
     if (std::ranges::find(placed_, each.get(), &Placed::of) != placed_.end()) continue;
-    PAGODA_ASSIGN_OR_RETURN(Placed placed, place(each));
-    placed_.push_back(std::move(placed));
+    Result<Placed> placed = place(each);
+    if (!placed && placed.error().code() == StatusCode::resource_exhausted) {
+      const auto has_no_row = [&](const Placed& other) {
+        return std::ranges::none_of(held, [&](const Held& own) { return own.get() == other.of; });
+      };
+      PAGODA_RETURN_IF_ERROR(drop(has_no_row));
+      placed = place(each);
+    }
+    if (!placed) return placed.error();
+    placed_.push_back(*std::move(placed));
   }
   return ok_status();
 }

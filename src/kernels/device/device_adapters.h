@@ -19,7 +19,8 @@ class DeviceAdapters {
 
   DeviceAdapters(device::Device& device, device::StreamId stream) : device_(device), stream_(stream) {}
 
-  // Those of `held` are there when this returns. Waits for the stream where any comes or goes.
+  // Those of `held` are there when this returns. Waits for the stream where any comes or goes. Where memory
+  // does not suffice, those go that this step has no rows of; resource_exhausted: it does not suffice then.
   Status bring(std::span<const Held> held);
   // Frees all, which nothing uses any more.
   void clear() { placed_.clear(); }
@@ -37,13 +38,12 @@ class DeviceAdapters {
     std::int32_t most_ranks = 0;
   };
   Result<Placed> place(const Held& held);
+  template <class Which>
+  Status drop(Which which);
 
   device::Device& device_;
   device::StreamId stream_;
   std::vector<Placed> placed_;
 };
-
-// Bytes that a copy of these takes.
-std::int64_t device_bytes(const AdapterFactors& factors);
 
 }  // namespace pagoda
