@@ -28,9 +28,7 @@ extern const Family family = {
     .names = mamba_names,
     .gguf_names = states_alone_gguf_names,
     .row = {.name = "Mamba: 130M to 2.8B",
-            .differs =
-                "Mamba-1 in every layer, no attention and no feed-forward; folders that end in -hf; one "
-                "rank only",
+            .differs = "Mamba-1 in every layer, no attention and no feed-forward; folders that end in -hf",
             .size = "2.8B",
             .config = R"({"model_type":"mamba","hidden_size":2560,"num_hidden_layers":64})"}};
 
