@@ -425,5 +425,7 @@ def test_the_files_are_few_and_small(server):
 
 def test_without_ui_there_is_no_page():
     with serving(default_model(), "--max-model-len", "512", "--no-ui") as server:
-        assert httpx.get(server.url + "/").status_code == 404
+        page = httpx.get(server.url + "/")  # text-generation-inference's POST / is still there
+        assert page.status_code == 405 and "POST" in page.headers["allow"]
+        assert page.headers["content-type"].startswith("application/json")
         assert httpx.get(server.url + "/health").status_code == 200
