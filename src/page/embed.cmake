@@ -6,17 +6,17 @@
 cmake_minimum_required(VERSION 3.25)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  set(PAGODA_UI_ASSETS "" CACHE PATH "Folder of the page's libraries; empty: the cache's")
-  set(page_assets "${PAGODA_UI_ASSETS}")
-  if(NOT page_assets)
+  # Found once: what configures again may have another cache folder for a while, as a test has.
+  if(NOT IS_DIRECTORY "${PAGODA_UI_ASSETS}")
     set(page_cache "$ENV{PAGODA_CACHE}")
     if(NOT page_cache AND DEFINED ENV{XDG_CACHE_HOME})
       set(page_cache "$ENV{XDG_CACHE_HOME}/pagoda")
     elseif(NOT page_cache)
       set(page_cache "$ENV{HOME}/.cache/pagoda")
     endif()
-    set(page_assets "${page_cache}/page")
+    set(PAGODA_UI_ASSETS "${page_cache}/page" CACHE PATH "Folder of the page's libraries" FORCE)
   endif()
+  set(page_assets "${PAGODA_UI_ASSETS}")
   set(page_here "${CMAKE_CURRENT_SOURCE_DIR}/page")
   set(page_source "${PROJECT_BINARY_DIR}/page/page_data.cc")
   # Looked at again whenever either folder gets or loses a file.
