@@ -44,6 +44,9 @@ std::string BlockRunner::run(const Kernel& kernel, const LaunchShape& shape, std
   num_threads_ = shape.block.x * shape.block.y * shape.block.z;
   const std::uint32_t threads = num_threads_ * shape.cluster;
   CHECK(threads <= kMaxBlockThreads);
+  places_.resize(threads);
+  for (std::uint32_t i = 0; i < threads; ++i)
+    places_[i] = {i / num_threads_, i % num_threads_, unfold(i % num_threads_, shape.block)};
   states_.resize(threads);
   warps_.resize(threads / kWarp);
   if (blocks_.size() < shape.cluster) blocks_.resize(shape.cluster);
@@ -120,9 +123,7 @@ void BlockRunner::run_thread(void* self) {
 
 void BlockRunner::go_on_as(std::uint32_t thread) {
   current_ = thread;
-  rank_ = thread / num_threads_;
-  thread_ = thread % num_threads_;
-  thread_index_ = unfold(thread_, shape_->block);
+  place_ = places_[thread];
 }
 
 bool BlockRunner::run_all() {
@@ -321,8 +322,10 @@ void BlockRunner::read_by_product(std::size_t first, std::size_t lines, std::siz
   for (std::size_t i = 0; i < pieces * lines; ++i) {
     const std::size_t at = WarpgroupProducts::place(first, i / pieces, i % pieces);
     std::string fault;
-    if (at + kCopyBytes > shape_->shared_bytes) fault = ", beyond its end";
-    if (fault.empty() && num_copies_ > 0) fault = under_way(at, kCopyBytes);
+    if (at + kCopyBytes > shape_->shared_bytes)
+      fault = ", beyond its end";
+    else if (num_copies_ > 0 && block().copied_by[at / kCopyBytes] != 0)
+      fault = under_way(at, kCopyBytes);
     if (fault.empty()) {
       fault = cluster_copies_.read_by_product(thread, at, kCopyBytes, group);
       if (!fault.empty()) fault = concat(" at offset ", at, " of shared memory, ", fault);
@@ -360,7 +363,7 @@ void BlockRunner::on_access(std::uintptr_t address, std::size_t size, AccessKind
 void BlockRunner::access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
                          std::size_t alignment) {
   if (stacks_.on_stack(address)) return;
-  if (std::string wrong = address % alignment != 0
+  if (std::string wrong = (address & (alignment - 1)) != 0
                               ? concat(describe_access(kind, size), " at an address that is not aligned")
                               : fault_of(address, size, kind);
       !wrong.empty())

@@ -44,7 +44,7 @@ class BlockRunner {
 
   // For kernels (cuda_on_host.h), on the thread that runs: which one that is, ...
   static BlockRunner& running();
-  const Dim3& thread_index() const { return thread_index_; }
+  const Dim3& thread_index() const { return place_.index; }
   Dim3 block_index() const { return block().index; }
   const LaunchShape& shape() const { return *shape_; }
   std::uint64_t order() const { return order_; }
@@ -75,7 +75,7 @@ class BlockRunner {
   void wait_for_copies(std::size_t groups_left);
   // ... of the cluster: this block's place in it, its barrier, of which a thread arrives and waits by turns,
   // ...
-  std::uint32_t rank() const { return rank_; }
+  std::uint32_t rank() const { return place_.rank; }
   void cluster_arrive();
   void cluster_wait();
   // ... and bulk copies, which arrive at barriers of the blocks' own. `barrier` lies in shared memory, and so
@@ -168,7 +168,7 @@ class BlockRunner {
   void pause(State state);
   std::string where() const;
   // The thread that runs, of its block; and that block.
-  std::uint32_t thread() const { return thread_; }
+  std::uint32_t thread() const { return place_.thread; }
   Block& block() { return blocks_[rank()]; }
   const Block& block() const { return blocks_[rank()]; }
   // An address's offset in the block's shared memory; beyond its end, if it lies elsewhere.
@@ -211,9 +211,14 @@ class BlockRunner {
   std::span<const std::byte> args_;
   // num_threads_: of a block
   std::uint32_t launch_ = 0, num_threads_ = 0, clusters_run_ = 0;
-  // The thread that runs: of the cluster; its block's rank and its number and index there.
-  std::uint32_t current_ = 0, rank_ = 0, thread_ = 0;
-  Dim3 thread_index_;
+  // The thread that runs: of the cluster; and its block's rank and its number and index there.
+  struct Place {
+    std::uint32_t rank = 0, thread = 0;
+    Dim3 index;
+  };
+  std::uint32_t current_ = 0;
+  Place place_;
+  std::vector<Place> places_;  // the cluster's, by thread
   std::uint64_t order_ = 0;
   bool backwards_ = false;
   std::string fault_;

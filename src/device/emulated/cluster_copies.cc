@@ -1,6 +1,7 @@
 #include "device/emulated/cluster_copies.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/random.h"
@@ -11,6 +12,11 @@ namespace {
 
 constexpr std::size_t kPiece = 16;
 constexpr std::uint32_t kLanes = 32;
+
+template <class T>
+bool contains(const std::vector<T>& all, const T& one) {
+  return std::ranges::find(all, one) != all.end();
+}
 
 }  // namespace
 
@@ -31,8 +37,8 @@ void ClusterCopies::begin(std::uint32_t blocks, std::uint32_t threads, std::size
 }
 
 ClusterCopies::Barrier* ClusterCopies::at(std::uint32_t rank, std::size_t barrier) {
-  const auto found = barriers_[rank].find(barrier);
-  return found == barriers_[rank].end() ? nullptr : &found->second;
+  const auto found = std::ranges::find(barriers_[rank], barrier, &Barrier::offset);
+  return found == barriers_[rank].end() ? nullptr : &*found;
 }
 
 std::string ClusterCopies::make(const Thread& thread, std::size_t barrier, std::uint32_t count) {
@@ -43,11 +49,12 @@ std::string ClusterCopies::make(const Thread& thread, std::size_t barrier, std::
     return "a barrier of copies that is made twice, or for none";
   pieces[barrier / kPiece].holds_barrier = true;
   const Known none(known_[0].size());
-  barriers_[thread.rank].emplace(barrier, Barrier{.made = thread.arrivals,
-                                                  .count = count,
-                                                  .arriving = none,
-                                                  .known = none,
-                                                  .seen = std::vector<std::uint32_t>(threads_)});
+  barriers_[thread.rank].push_back({.offset = barrier,
+                                    .made = thread.arrivals,
+                                    .count = count,
+                                    .arriving = none,
+                                    .known = none,
+                                    .seen = std::vector<std::uint32_t>(threads_)});
   return {};
 }
 
@@ -167,8 +174,7 @@ std::string ClusterCopies::read_by_product(const Thread& thread, std::size_t off
   for (std::size_t i = offset / kPiece; i <= (offset + size - 1) / kPiece; ++i) {
     const Piece& piece = pieces[i];
     if (piece.under_way) return "which a bulk copy may still write";
-    if (piece.phase > 0 && at(thread.rank, piece.barrier)->seen[thread.number] < piece.phase)
-      return "which a bulk copy wrote that the thread has not waited for";
+    if (unseen(thread, piece)) return "which a bulk copy wrote that the thread has not waited for";
     if (piece.writer > 0) {
       const std::uint32_t writer = piece.writer - 1;
       if (known_[thread.number][shown_of(writer)] <= piece.clock)
@@ -202,8 +208,7 @@ std::string ClusterCopies::touch(const Thread& thread, std::size_t offset, std::
     Piece& piece = pieces_[thread.rank][i];
     if (piece.holds_barrier) return "where a barrier of copies lies";
     if (piece.under_way) return "which a bulk copy may still write";
-    if (piece.phase > 0 && at(thread.rank, piece.barrier)->seen[thread.number] < piece.phase)
-      return "which a bulk copy wrote that the thread has not waited for";
+    if (unseen(thread, piece)) return "which a bulk copy wrote that the thread has not waited for";
     if (writes) {
       if (may_be_read(thread, thread.rank, i)) return "which a product may still read";
       piece.writer = thread.number + 1;
@@ -227,38 +232,40 @@ std::string ClusterCopies::wait(const Thread& thread, std::size_t barrier, std::
 
 bool ClusterCopies::arrived(std::uint32_t thread) const {
   const Wait& wait = waits_[thread];
-  return barriers_[wait.rank].at(wait.barrier).phase % 2 != wait.parity;
+  return std::ranges::find(barriers_[wait.rank], wait.barrier, &Barrier::offset)->phase % 2 != wait.parity;
 }
 
 void ClusterCopies::see(std::uint32_t thread) {
   Wait& wait = waits_[thread];
   wait.waits = false;
-  Barrier& barrier = barriers_[wait.rank].at(wait.barrier);
+  Barrier& barrier = *at(wait.rank, wait.barrier);
   barrier.seen[thread] = barrier.phase;
   learn(known_[thread], barrier.known);
 }
 
-bool ClusterCopies::waited_for(std::uint32_t rank, std::size_t barrier) const {
-  return std::ranges::any_of(
-      waits_, [&](const Wait& wait) { return wait.waits && wait.rank == rank && wait.barrier == barrier; });
-}
-
 std::optional<ClusterCopies::Arrival> ClusterCopies::arrive_one() {
+  // Barriers that threads wait at: few, by many threads.
+  std::vector<std::pair<std::uint32_t, std::size_t>> awaited;
+  for (const Wait& wait : waits_)
+    if (const std::pair barrier(wait.rank, wait.barrier); wait.waits && !contains(awaited, barrier))
+      awaited.push_back(barrier);
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if (waited_for(copies_[i].rank, copies_[i].barrier)) wanted.push_back(i);
+    if (contains(awaited, std::pair(copies_[i].rank, copies_[i].barrier))) wanted.push_back(i);
   for (std::size_t i = 0; i < later_.size(); ++i)
-    if (waited_for(later_[i].thread.rank, later_[i].barrier)) wanted.push_back(copies_.size() + i);
+    if (contains(awaited, std::pair(later_[i].thread.rank, later_[i].barrier)))
+      wanted.push_back(copies_.size() + i);
   if (wanted.empty()) return std::nullopt;
   const std::size_t which = wanted[random_bits(order_, 2, drawn_++) % wanted.size()];
   if (which >= copies_.size()) return Arrival{std::nullopt, later_[which - copies_.size()].thread.number};
   const Copy copy = copies_[which];
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(which));
-  Barrier& barrier = barriers_[copy.rank].at(copy.barrier);
-  for (std::size_t i = 0; i < copy.bytes / kPiece; ++i) {
-    Piece& piece = pieces_[copy.rank][copy.offset / kPiece + i];
+  Barrier& barrier = *at(copy.rank, copy.barrier);
+  const auto place = static_cast<std::uint32_t>(&barrier - barriers_[copy.rank].data());
+  const auto written = std::span(pieces_[copy.rank]).subspan(copy.offset / kPiece, copy.bytes / kPiece);
+  for (Piece& piece : written) {
     piece.under_way = false;
-    piece.barrier = copy.barrier;
+    piece.barrier = place;
     piece.phase = barrier.phase + 1;
     piece.writer = 0;
   }
@@ -273,7 +280,7 @@ std::string ClusterCopies::end(const Thread& thread) {
     if (copy.rank == thread.rank || copy.thread / threads_of_block_ == thread.rank)
       return "ends with copies of its block, or into it, under way";
   if (running_[thread.rank] > 0) return {};
-  for (const auto& [offset, barrier] : barriers_[thread.rank])
+  for (const Barrier& barrier : barriers_[thread.rank])
     if (barrier.arrived > 0 || barrier.bytes != 0 || std::ranges::max(barrier.seen) < barrier.phase)
       return "ends, the last of its block, with arrivals that nobody has waited for";
   return {};

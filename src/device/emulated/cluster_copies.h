@@ -10,7 +10,6 @@
 // proxy".
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -78,9 +77,9 @@ class ClusterCopies {
 
  private:
   struct Piece {
-    std::uint32_t touched = 0;  // 1 + the block's phase of the latest access
-    std::uint32_t phase = 0;    // 1 + that of the barrier in which its bytes arrived
-    std::size_t barrier = 0;
+    std::uint32_t touched = 0;            // 1 + the block's phase of the latest access
+    std::uint32_t phase = 0;              // 1 + that of the barrier in which its bytes arrived
+    std::uint32_t barrier = 0;            // that one's place among the block's
     std::uint32_t writer = 0, clock = 0;  // 1 + the thread that wrote it, and its clock then
     bool under_way = false, holds_barrier = false;
   };
@@ -90,6 +89,7 @@ class ClusterCopies {
   // each warp that have ended; and how often each warp had met when one of its threads arrived.
   using Known = std::vector<std::uint32_t>;
   struct Barrier {
+    std::size_t offset = 0;
     std::uint32_t made = 0;  // the maker's number of arrivals
     std::uint32_t count = 0, arrived = 0, phase = 0;
     std::int64_t bytes = 0;           // that are still to come
@@ -107,7 +107,10 @@ class ClusterCopies {
     Known known;
   };
   Barrier* at(std::uint32_t rank, std::size_t barrier);
-  bool waited_for(std::uint32_t rank, std::size_t barrier) const;
+  // Whether a bulk copy wrote the piece that the thread has not waited for.
+  bool unseen(const Thread& thread, const Piece& piece) const {
+    return piece.phase > 0 && barriers_[thread.rank][piece.barrier].seen[thread.number] < piece.phase;
+  }
   // A barrier that may be signalled by another thread than its maker; or why not.
   std::string signalled(const Thread& thread, std::uint32_t rank, std::size_t barrier);
   std::string arrive(Barrier& there, const Known& known);
@@ -120,11 +123,11 @@ class ClusterCopies {
   // Whether a product may still read the piece, as far as the thread knows.
   bool may_be_read(const Thread& thread, std::uint32_t rank, std::size_t piece) const;
 
-  std::vector<std::vector<Piece>> pieces_;                // by block
-  std::vector<std::map<std::size_t, Barrier>> barriers_;  // likewise
-  std::vector<Wait> waits_;                               // by thread
-  std::vector<Known> known_;                              // likewise
-  std::vector<std::uint32_t> running_;                    // threads, by block
+  std::vector<std::vector<Piece>> pieces_;      // by block
+  std::vector<std::vector<Barrier>> barriers_;  // likewise; few
+  std::vector<Wait> waits_;                     // by thread
+  std::vector<Known> known_;                    // likewise
+  std::vector<std::uint32_t> running_;          // threads, by block
   std::vector<Later> later_;
   // By block, piece and warp of the block: the latest group of products that reads it. Empty: none does.
   std::vector<std::vector<std::uint32_t>> reads_;

@@ -1,6 +1,6 @@
 #pragma once
 // DeviceMemory: the memory of an emulated device. It lies in address space that the process can touch only
-// while it is Open, so that host code which reads it ends with SIGSEGV instead of a right answer. What is
+// from Open to close(), so that host code which reads it ends with SIGSEGV instead of a right answer. What is
 // allocated is full of 0xFF, which is NaN in every float type and -1 as an integer; what is freed is never
 // used again, so that a late user is found. Between allocations nothing is mapped to anybody. Reserved
 // addresses and what is mapped there (virtual_space.h) are the device's memory, too.
@@ -40,18 +40,23 @@ class DeviceMemory {
   }
   std::size_t granule() const { return space_->granule(); }
 
-  // While one lives, the memory can be touched.
+  // Lets the memory be touched, until close(): to open and to close walks the page tables of all of it. While
+  // one lives, nobody else opens or closes it.
   class Open {
    public:
-    explicit Open(DeviceMemory& memory) : memory_(memory), lock_(*memory.mutex_) { memory_.protect(true); }
-    ~Open() { memory_.protect(false); }
+    explicit Open(DeviceMemory& memory) : lock_(*memory.mutex_) {
+      if (!memory.open_) memory.protect(true);
+    }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
 
    private:
-    DeviceMemory& memory_;
     std::lock_guard<std::mutex> lock_;
   };
+  void close() {
+    const std::lock_guard lock(*mutex_);
+    if (open_) protect(false);
+  }
 
   bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
   // Notes an access; empty, or what is wrong with it. Needs contains(address).

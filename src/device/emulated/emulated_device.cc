@@ -179,9 +179,11 @@ std::size_t EmulatedDevice::free_bytes() const {
   return free - std::min(free, windows_.own_bytes());
 }
 
-// Other threads' calls go on between one piece of work and the next.
+// Other threads' calls go on between one piece of work and the next. What the work has opened is closed
+// behind all.
 template <class Id, class Done>
 Status EmulatedDevice::run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done) {
+  const std::shared_ptr<void> closes(nullptr, [&](void*) { memory_.close(); });
   for (;;) {
     const Call call(*this);
     PAGODA_RETURN_IF_ERROR(allowed(name));

@@ -1,10 +1,11 @@
 #include "device/emulated/tile_words.h"
 
+#include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "device/emulated/block_runner.h"
+#include "device/emulated/fused_sums.h"
 
 namespace pagoda::device::emulated {
 namespace {
@@ -21,12 +22,20 @@ std::uint64_t reg(const Words& words, std::size_t index, std::size_t lane) {
   return words[index / 2][lane] >> (32 * (index % 2)) & 0xFFFFFFFFu;
 }
 
+using WarpLine = std::array<float, 16>;  // k ascending
+
 // Registers 0 and 1: rows 0 to 7 and 8 to 15; 2 and 3: the same, of k from 8 on.
-float element_of_a(const Words& words, std::size_t row, std::size_t k) {
-  return element(reg(words, row / 8 + 2 * (k / 8), row % 8 * 4 + k % 8 / 2), k % 2);
+WarpLine row_of_a(const Words& words, std::size_t row) {
+  WarpLine line;
+  for (std::size_t k = 0; k < line.size(); ++k)
+    line[k] = element(reg(words, row / 8 + 2 * (k / 8), row % 8 * 4 + k % 8 / 2), k % 2);
+  return line;
 }
-float element_of_b(const Words& words, std::size_t k, std::size_t column) {
-  return element(reg(words, 4 + k / 8, column * 4 + k % 8 / 2), k % 2);
+WarpLine column_of_b(const Words& words, std::size_t column) {
+  WarpLine line;
+  for (std::size_t k = 0; k < line.size(); ++k)
+    line[k] = element(reg(words, 4 + k / 8, column * 4 + k % 8 / 2), k % 2);
+  return line;
 }
 
 }  // namespace
@@ -75,11 +84,9 @@ void multiply_matrices(float (&sums)[4], const std::uint32_t (&a)[4], const std:
   const std::uint64_t mine[] = {both(a[0], a[1]), both(a[2], a[3]), both(b[0], b[1])};
   const Words& words = runner.exchange_words(~0u, mine);
   const std::size_t lane = runner.lane();
-  for (std::size_t i = 0; i < 4; ++i) {
-    const std::size_t row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
-    for (std::size_t k = 0; k < 16; ++k)
-      sums[i] = std::fma(element_of_a(words, row, k), element_of_b(words, k, column), sums[i]);
-  }
+  const WarpLine rows[] = {row_of_a(words, lane / 4), row_of_a(words, lane / 4 + 8)};
+  const WarpLine columns[] = {column_of_b(words, lane % 4 * 2), column_of_b(words, lane % 4 * 2 + 1)};
+  for (std::size_t i = 0; i < 4; ++i) sums[i] = add_products(sums[i], rows[i / 2], columns[i % 2]);
 }
 
 }  // namespace pagoda::device::emulated

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "device/emulated/fused_sums.h"
+
 namespace pagoda::device::emulated {
 namespace {
 
@@ -99,10 +101,11 @@ void WarpgroupProducts::work_out(std::uint32_t thread, const Task& task, std::sp
         continue;
       }
       const std::size_t depth = product.floats8 ? 2 * kDepth : kDepth;
-      for (std::size_t step = 0; step < depth; ++step) {
-        const std::size_t k = backward_ ? depth - 1 - step : step;
-        sum = std::fma(rows[half][k], column[k], sum);
+      if (!backward_) {
+        sum = add_products(sum, std::span(rows[half]).first(depth), std::span(column).first(depth));
+        continue;
       }
+      for (std::size_t k = depth; k-- > 0;) sum = std::fma(rows[half][k], column[k], sum);
     }
   }
 }
