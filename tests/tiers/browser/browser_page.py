@@ -97,7 +97,7 @@ def click_seen(page, target):
             .first
         )
     target.wait_for()
-    # What is still to be drawn may move it.
+    # A frame that is still to be drawn may move it.
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     box = target.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
