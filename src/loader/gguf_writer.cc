@@ -127,6 +127,11 @@ GgufEntry numbers_entry(std::string key, std::span<const float> values) {
   for (const float value : values) put_number(entry.encoded, value);
   return entry;
 }
+GgufEntry flags_entry(std::string key, const std::vector<bool>& values) {
+  GgufEntry entry = array_entry(std::move(key), kTypeBool, values.size());
+  for (const bool value : values) put_number(entry.encoded, static_cast<std::uint8_t>(value));
+  return entry;
+}
 GgufEntry texts_entry(std::string key, std::span<const std::string_view> values) {
   GgufEntry entry = array_entry(std::move(key), kTypeString, values.size());
   for (const std::string_view value : values) put_string(entry.encoded, value);

@@ -29,6 +29,7 @@ GgufEntry flag_entry(std::string key, bool value);
 GgufEntry text_entry(std::string key, std::string_view value);
 GgufEntry integers_entry(std::string key, std::span<const std::int32_t> values);
 GgufEntry numbers_entry(std::string key, std::span<const float> values);
+GgufEntry flags_entry(std::string key, const std::vector<bool>& values);
 GgufEntry texts_entry(std::string key, std::span<const std::string_view> values);
 
 struct GgufTensorEntry {

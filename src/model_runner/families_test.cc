@@ -6,15 +6,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <set>
 
-#include "kernels/dequantize.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
 #include "model_runner/fused_gguf.h"
 #include "model_runner/test_ranks.h"
-#include "models/folder_as_gguf.h"
 #include "models/read_config.h"
 
 namespace pagoda::testing {
@@ -204,124 +200,6 @@ TEST_P(Family, RanksGiveTheBitsOfOne) {
       ranks.join();
       for (const Status& status : ranks.statuses) EXPECT_TRUE(status.ok()) << status.message();
     }
-}
-
-// Those whose GGUF files say all that a folder says of them, and have its matrices one by one.
-bool becomes_a_gguf_file(const std::string& family) {
-  static const std::set<std::string> all = {"afmoe",
-                                            "arcee",
-                                            "bailing_moe2",
-                                            "bamba",
-                                            "cohere",
-                                            "cohere2",
-                                            "cohere2_vision",
-                                            "cohere_plus",
-                                            "deepseek_moe",
-                                            "dots1",
-                                            "ernie4_5",
-                                            "ernie4_5_moe",
-                                            "exaone",
-                                            "exaone4",
-                                            "exaone4_full",
-                                            "exaone_moe",
-                                            "falcon_mamba",
-                                            "gemma",
-                                            "gemma2",
-                                            "gemma_gelu",
-                                            "glm",
-                                            "glm4",
-                                            "glm4_moe",
-                                            "glm4_moe_plain",
-                                            "glm4v",
-                                            "glm4v_moe",
-                                            "gpt_bigcode",
-                                            "granite_swa_plain",
-                                            "granitemoe",
-                                            "helium",
-                                            "hunyuan",
-                                            "hunyuan_moe",
-                                            "hy_v3",
-                                            "internvl",
-                                            "internvl_chat",
-                                            "iquestcoder",
-                                            "jais2",
-                                            "jamba",
-                                            "jamba_dense",
-                                            "mamba",
-                                            "mamba2",
-                                            "mamba_bias",
-                                            "minimax_m2",
-                                            "minimax_m2_half",
-                                            "mixtral",
-                                            "mpt",
-                                            "mpt_clip",
-                                            "nemotron",
-                                            "nemotron_h",
-                                            "nemotron_h_bias",
-                                            "nemotron_h_moe",
-                                            "nemotron_h_tied",
-                                            "olmo",
-                                            "olmo3",
-                                            "olmo_plain",
-                                            "olmoe",
-                                            "phi",
-                                            "phi3_long",
-                                            "phi3_mixed",
-                                            "phi3_short",
-                                            "qwen2_5_vl",
-                                            "qwen2_moe",
-                                            "qwen2_vl_flat",
-                                            "qwen3_moe",
-                                            "qwen3_moe_window",
-                                            "qwen3_vl_text",
-                                            "qwen3_yarn",
-                                            "seed_oss",
-                                            "smallthinker",
-                                            "smallthinker_full",
-                                            "solar_open",
-                                            "stablelm",
-                                            "starcoder2",
-                                            "unlisted_wrapper"};
-  return all.contains(family);
-}
-
-// Written in float32 it has the tensors that llama.cpp's converter makes of it, and computes the same.
-TEST_P(Family, BecomesAGgufFileOrIsRefused) {
-  const boost::json::object family = read_family(GetParam());
-  const auto source = ModelSource::open(folder_);
-  ASSERT_TRUE(source) << source.error().message();
-  const auto model = folder_as_gguf(**source);
-  EXPECT_EQ(static_cast<bool>(model), becomes_a_gguf_file(GetParam()))
-      << (model ? "becomes one" : model.error().message());
-  if (!model) {
-    EXPECT_NE(model.error().message().find("cannot become a GGUF file"), std::string_view::npos)
-        << model.error().message();
-    return;
-  }
-  ThreadPool pool(1);
-  const std::string made = folder_ + "/gguf/made.gguf";
-  const auto done = quantize_gguf(**source, *model, DType::f32, made, pool, [](std::int64_t) {});
-  ASSERT_TRUE(done) << done.error().message();
-  const auto run = runner(made, Backend::cpu);
-  ASSERT_NE(run, nullptr);
-  EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
-  for (const boost::json::value& line : family.at("goldens").as_array())
-    expect_golden(*run, run->kv_layout().block_size, line.as_object());
-
-  const std::string converted = write_family_gguf(GetParam(), folder_ + "/gguf");
-  if (converted.empty()) return;
-  const auto ours = GgufFile::open(made), theirs = GgufFile::open(converted);
-  ASSERT_TRUE(ours && theirs);
-  for (const auto& [name, tensor] : theirs->tensors()) {
-    const auto own = ours->tensors().find(name);
-    ASSERT_NE(own, ours->tensors().end()) << name;
-    ASSERT_EQ(own->second.elements(), tensor.elements()) << name;
-    std::vector<float> actual(static_cast<std::size_t>(tensor.elements())), expected(actual.size());
-    dequantize(own->second.dtype, own->second.data, tensor.elements(), actual.data());
-    dequantize(tensor.dtype, tensor.data, tensor.elements(), expected.data());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_NEAR(actual[i], expected[i], 1e-5 * std::fabs(expected[i])) << name << " " << i;
-  }
 }
 
 // Half of a pair of tensors is no weight: what lacks is named.

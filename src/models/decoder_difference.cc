@@ -7,11 +7,9 @@ std::string_view decoder_difference(const DecoderConfig& a, const DecoderConfig&
   if (a.ropes != b.ropes) return "rotation";
   for (std::size_t i = 0; i < a.layers.size(); ++i) {
     const LayerConfig &one = a.layers[i], &other = b.layers[i];
-    const bool states = std::holds_alternative<SelectiveScanConfig>(one.mixer) ||
-                        std::holds_alternative<LinearAttentionConfig>(one.mixer);
-    const bool none = std::holds_alternative<NoMixerConfig>(one.mixer);
-    if (one.mixer != other.mixer || (one.attention() == nullptr && !states && !none))
-      return states ? "states" : "attention";
+    const bool attends =
+        one.attention() != nullptr || std::holds_alternative<LatentAttentionConfig>(one.mixer);
+    if (one.mixer != other.mixer) return attends ? "attention" : "states";
     const bool known = one.dense() != nullptr || one.mixture() != nullptr ||
                        std::holds_alternative<NoFeedForwardConfig>(one.feed_forward);
     if (!known || one.feed_forward != other.feed_forward) return "feed-forwards";

@@ -1,6 +1,6 @@
 #pragma once
-// Compares two descriptions of a decoder, as those of one model in two formats. Layers of other kinds than
-// attention before a dense feed-forward or a mixture are never the same. Threads: any.
+// Compares two descriptions of a decoder, as those of one model in two formats. Feed-forwards of other kinds
+// than dense ones and mixtures are never the same. Threads: any.
 #include <string_view>
 
 #include "models/decoder_config.h"

@@ -65,6 +65,8 @@ struct GgufTraits {
   // The family's default width, for converters that write the width because config.json has no such field.
   std::int32_t context_instead_of_width = 0;
   bool latent = false;  // latent attention: heads of keys and values may differ in size
+  // The file says how many pairs of a head turn by each of three positions, which text has alike.
+  bool rope_sections = false;
   GgufExperts experts = {};
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loader/gguf_writer.h"
+#include "models/family.h"
 #include "models/model_info.h"
 
 namespace pagoda {
@@ -16,10 +17,18 @@ enum class GgufScales {
   left_out,       // all models of the family have the same
   logits_times,   // under logit_scale, as Cohere's
   logits_divide,  // under logit_scale, as Granite's
+  folded,         // not at all: they are in embedding and head
 };
 
-// Layers without attention are left out: the comparison finds them.
-std::vector<GgufEntry> gguf_fields(const ModelInfo& model, std::string_view architecture, GgufScales scales);
+// The files that a model's fields are for.
+struct GgufKind {
+  std::string_view architecture;
+  const GgufTraits& traits;
+  const WeightNames& names;
+  GgufScales scales;
+};
+
+std::vector<GgufEntry> gguf_fields(const ModelInfo& model, const GgufKind& kind);
 
 // The divisors of a rotation's frequencies that GGUF files have as tensors; empty: there are none.
 struct RopeDivisors {

@@ -54,51 +54,73 @@ DType type_of(const GgufRows& tensor, DType wanted, bool tied) {
 // Rows of a part of a tensor on their way from one type to another.
 class Pieces {
  public:
-  Pieces(const GgufRows& tensor, const TensorView& part, DType to, ThreadPool& pool)
+  Pieces(const GgufRows& tensor, const GgufPart& part, DType to, ThreadPool& pool)
       : tensor_(tensor), part_(part), to_(to), pool_(pool) {
+    const TensorView& stored = part.stored;
     // The elements of a vector whose matrix has its rows in another order are such rows, too.
-    columns_ = tensor.rotary_size > 0 && part.shape.size() == 1 ? 1 : part.shape.back();
-    rows_ = part.elements() / columns_;
+    columns_ = tensor.rotary_size > 0 && stored.shape.size() == 1 ? 1 : stored.shape.back();
+    rows_ = stored.elements() / columns_;
+    if (part.transposed) {
+      whole_.resize(static_cast<std::size_t>(stored.elements()));
+      dequantize(stored.dtype, stored.data, stored.elements(), whole_.data());
+      std::swap(rows_, columns_);
+    }
     constexpr std::int64_t kPieceElements = std::int64_t{1} << 23;
     at_once_ = std::clamp<std::int64_t>(kPieceElements / columns_, 1, rows_);
   }
   bool done() const { return row_ == rows_; }
-  std::int64_t bytes_read() const { return row_ * dtype_bytes(part_.dtype, columns_); }
+  std::int64_t bytes_read() const { return part_.stored.bytes() / rows_ * row_; }
 
   // The next rows. corrupt_data: a weight is not a finite number.
   Status next(std::vector<std::byte>& out) {
-    const std::int64_t count = std::min(at_once_, rows_ - row_);
-    const std::int64_t from_bytes = dtype_bytes(part_.dtype, columns_), to_bytes = dtype_bytes(to_, columns_);
+    const std::int64_t count = std::min(at_once_, rows_ - row_), to_bytes = dtype_bytes(to_, columns_);
     out.resize(static_cast<std::size_t>(count * to_bytes));
-    const auto load = [&](std::int64_t row, std::span<float> values) {
-      dequantize(part_.dtype, part_.data + source_row(row_ + row) * from_bytes, columns_, values.data());
-    };
     const auto store = [&](std::int64_t row, std::span<float> values) {
-      for (float& value : values) value += tensor_.offset;
+      for (float& value : values) value = value * part_.factor + tensor_.offset;
       quantize(to_, values.data(), columns_, out.data() + row * to_bytes);
     };
-    PAGODA_RETURN_IF_ERROR(convert_rows(tensor_.name, count, columns_, pool_, load, store));
+    PAGODA_RETURN_IF_ERROR(convert_rows(
+        tensor_.name, count, columns_, pool_,
+        [&](std::int64_t row, std::span<float> values) { load(row_ + row, values); }, store));
     row_ += count;
     return ok_status();
   }
 
  private:
+  void load(std::int64_t row, std::span<float> values) const {
+    if (part_.transposed) {
+      for (std::int64_t column = 0; column < columns_; ++column)
+        values[static_cast<std::size_t>(column)] = whole_[static_cast<std::size_t>(column * rows_ + row)];
+      return;
+    }
+    const TensorView& stored = part_.stored;
+    const std::int64_t row_bytes = dtype_bytes(stored.dtype, columns_);
+    dequantize(stored.dtype, stored.data + source_row(row) * row_bytes, columns_, values.data());
+    if (tensor_.column_blocks.empty()) return;
+    const std::vector<float> before(values.begin(), values.end());
+    const std::size_t size = before.size() / tensor_.column_blocks.size();
+    for (std::size_t i = 0; i < before.size(); ++i)
+      values[i] = before[static_cast<std::size_t>(tensor_.column_blocks[i / size]) * size + i % size];
+  }
+
   std::int64_t source_row(std::int64_t row) const {
     if (tensor_.rotary_size == 0) return row;
-    const std::int64_t in_head = row % tensor_.head_size, half = tensor_.rotary_size / 2;
-    if (in_head >= tensor_.rotary_size) return row;
-    return row - in_head + in_head % 2 * half + in_head / 2;
+    const std::int64_t at = row % tensor_.head_size - tensor_.rotary_begin, half = tensor_.rotary_size / 2;
+    if (at < 0 || at >= tensor_.rotary_size) return row;
+    return row - at + at % 2 * half + at / 2;
   }
 
   const GgufRows& tensor_;
-  const TensorView& part_;
+  const GgufPart& part_;
   DType to_;
   ThreadPool& pool_;
+  std::vector<float> whole_;  // a transposed part
   std::int64_t columns_ = 0, rows_ = 0, at_once_ = 1, row_ = 0;
 };
 
-bool is_as_stored(const GgufRows& tensor, DType type) {
-  return tensor.parts.front().dtype == type && tensor.rotary_size == 0 && tensor.offset == 0;
+bool is_as_stored(const GgufRows& tensor, const GgufPart& part, DType type) {
+  return part.stored.dtype == type && part.factor == 1 && !part.transposed && tensor.rotary_size == 0 &&
+         tensor.offset == 0 && tensor.column_blocks.empty();
 }
 
 std::vector<GgufEntry> new_metadata(const GgufModel& model, DType type) {
@@ -117,7 +139,7 @@ std::vector<GgufEntry> new_metadata(const GgufModel& model, DType type) {
 
 std::int64_t GgufRows::bytes() const {
   std::int64_t total = 0;
-  for (const TensorView& part : parts) total += part.bytes();
+  for (const GgufPart& part : parts) total += part.stored.bytes();
   return total;
 }
 
@@ -148,7 +170,7 @@ GgufModel model_of(const GgufFile& file) {
     model.tensors.push_back({.name = tensor.name,
                              .shape = tensor.shape,
                              .kept = *tensor.dtype,
-                             .parts = {{*tensor.dtype, tensor.shape, tensor.data}}});
+                             .parts = {{.stored = {*tensor.dtype, tensor.shape, tensor.data}}}});
   return model;
 }
 
@@ -173,13 +195,14 @@ Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& mode
   std::vector<std::byte> piece;
   for (std::size_t i = 0; i < types.size(); ++i) {
     const GgufRows& tensor = model.tensors[i];
-    for (const TensorView& part : tensor.parts) {
-      PAGODA_RETURN_IF_ERROR(source.bring_in(part, &pool));
-      if (is_as_stored(tensor, types[i])) {
-        PAGODA_RETURN_IF_ERROR(writer->write(stored_bytes(part)));
-        result.bytes_after += part.bytes();
+    for (const GgufPart& part : tensor.parts) {
+      const TensorView& stored = part.stored;
+      PAGODA_RETURN_IF_ERROR(source.bring_in(stored, &pool));
+      if (is_as_stored(tensor, part, types[i])) {
+        PAGODA_RETURN_IF_ERROR(writer->write(stored_bytes(stored)));
+        result.bytes_after += stored.bytes();
       } else {
-        if (is_quantized(part.dtype)) result.twice += part.bytes();
+        if (is_quantized(stored.dtype)) result.twice += stored.bytes();
         for (Pieces pieces(tensor, part, types[i], pool); !pieces.done();) {
           PAGODA_RETURN_IF_ERROR(pieces.next(piece));
           PAGODA_RETURN_IF_ERROR(writer->write(piece));
@@ -187,8 +210,8 @@ Result<Quantized> quantize_gguf(const ModelSource& source, const GgufModel& mode
           on_progress(result.bytes_before + pieces.bytes_read());
         }
       }
-      source.give_back(part);
-      on_progress(result.bytes_before += part.bytes());
+      source.give_back(stored);
+      on_progress(result.bytes_before += stored.bytes());
     }
   }
   PAGODA_RETURN_IF_ERROR(writer->finish());

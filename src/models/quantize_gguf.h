@@ -18,16 +18,25 @@
 
 namespace pagoda {
 
+// Rows of the source's that lie together in a tensor of the file.
+struct GgufPart {
+  TensorView stored = {};
+  float factor = 1;         // each value times this
+  bool transposed = false;  // its columns are the file's rows
+};
+
 // A tensor of the file, and what its rows are made of.
 struct GgufRows {
-  std::string name;
-  std::vector<std::int64_t> shape;  // outermost first
-  DType kept = DType::f32;          // its type where it is not to get another one
-  std::vector<TensorView> parts;    // all have the same shape; rows follow on each other
-  // The first `rotary_size` rows of each head turn by halves and are put so that neighbours turn together; 0:
-  // they stay.
-  std::int64_t head_size = 0, rotary_size = 0;
+  std::string name = {};
+  std::vector<std::int64_t> shape = {};  // outermost first
+  DType kept = DType::f32;               // its type where it is not to get another one
+  std::vector<GgufPart> parts = {};      // rows follow on each other
+  // Each head has `rotary_size` rows that, from `rotary_begin` on, turn by halves and are put so that
+  // neighbours turn together; 0: they stay.
+  std::int64_t head_size = 0, rotary_begin = 0, rotary_size = 0;
   float offset = 0;  // is added to each value
+  // Rows are as many equal blocks of columns, which are put in this order; empty: they stay.
+  std::vector<std::int64_t> column_blocks = {};
   // The values of the only part, where they are not the source's.
   std::shared_ptr<const std::vector<float>> own = {};
 

@@ -210,6 +210,7 @@ void bloom_names(WeightNames& names);
 void post_attention_gguf_names(WeightNames& names);  // the feed-forward's norm is named after attention
 void encoder_gguf_names(WeightNames& names);
 void lfm_gguf_names(WeightNames& names);
+void granite_gguf_names(WeightNames& names);
 std::vector<ExpertNames> granitemoe_experts();  // folders
 std::vector<ExpertNames> mixtral_experts();     // likewise
 

@@ -82,6 +82,7 @@ struct WeightNames {
   std::string layer = {};
   // Norms of a sublayer's input or of the sum after it; and of its output alone.
   std::string attention_norm = {}, attention_branch_norm = {}, mlp_norm = {}, mlp_branch_norm = {};
+  bool bare_mlp_norm = false;  // GGUF: the whole name of its weight, which readers know with ".weight", too
   std::string query = {}, key = {}, value = {}, attention_output = {};
   std::string query_norm = {}, key_norm = {};  // with "{}" a tensor for each head
   // Norms before the last matrix of a sublayer.
@@ -98,6 +99,7 @@ struct WeightNames {
   LinearAttentionNames linear_attention = {};          // whose convolution is `conv`
   std::string gate = {}, up = {}, down = {};
   std::string fused_gate_up = {};         // instead of gate and up
+  bool gate_in_up = true;                 // GGUF: such a matrix of a folder is one there, too, named `up`
   DenseNames other_dense = {};            // other names: those of a file that has this `down`
   std::string curve = {};                 // parameters of a learned activation (xIELU)
   bool transposed = false;                // linear weights are stored [in, out]

@@ -90,7 +90,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
 
 
 TINY_MODELS = pathlib.Path(__file__).resolve().parents[1] / "fixtures/tiny_models"
-LLAMA, GPT2 = TINY_MODELS / "llama", TINY_MODELS / "gpt2"
+LLAMA, OPT = TINY_MODELS / "llama", TINY_MODELS / "opt"
 
 
 @pytest.mark.parametrize("kind", ["w8a8", "fp8"])
@@ -133,9 +133,9 @@ def test_a_folder_becomes_a_gguf_file(kind, tmp_path):
 
 
 def test_a_folder_that_no_gguf_file_can_hold_is_named(tmp_path):
-    code, told, error = quantize(GPT2, "--type", "Q8_0", "-o", tmp_path / "out.gguf")
+    code, told, error = quantize(OPT, "--type", "Q8_0", "-o", tmp_path / "out.gguf")
     assert (code, told, error.count("\n")) == (2, "", 1)
-    assert "a folder of 'gpt2' cannot become a GGUF file of 'gpt2': its matrices are stored [in, out]" in error
+    assert "a folder of 'opt' cannot become a GGUF file of 'llama': " in error
     assert not list(tmp_path.iterdir())
 
 

@@ -30,7 +30,10 @@ void read_falcon(Hyperparameters& h, ModelInfo& model) {
                                                                  : heads;
   each_attention(model.decoder, [&](AttentionConfig& attention) { attention.num_kv_heads = kv_heads; });
   const std::int32_t norms = h.integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
-  if (grouped && norms == 2) model.own_names = two_norms_names;
+  if (grouped && norms == 2) {
+    model.own_names = two_norms_names;
+    model.own_gguf_names = two_norms_gguf_names;
+  }
   set_parallel(model.decoder);
   if (!grouped) h.only("parallel_attn", true);
   h.only("alibi", false);

@@ -75,6 +75,7 @@ extern const Family family = {
                  read_falcon_h1}},
     .ggufs = {{"falcon-h1", {}, read_gguf}},
     .names = falcon_names,
+    .gguf_names = [](WeightNames& names) { names.bare_mlp_norm = true; },
     .row = {.name = "Falcon-H1: 0.5B to 34B",
             .differs = "Mamba-2 beside attention in every layer, multipliers on every product",
             .size = "7B",

@@ -9,6 +9,7 @@ extern const Family family = {
                  read_granite_scales}},
     .wrappers = {{"GraniteSpeechForConditionalGeneration", "granite_speech", "granite"}},
     .ggufs = {{"granite", {.interleaved_rows = true}, read_gguf_granite}},
+    .gguf_names = granite_gguf_names,
     .row = {.name = "Granite 3: 2B, 8B",
             .differs = "four scales",
             .size = "8B",

@@ -47,6 +47,7 @@ extern const Family family = {
                 .experts = {.known = true, .score = RouterScore::softmax_of_chosen}},
                read_gguf}},
     .names = granite_names,
+    .gguf_names = granite_gguf_names,
     .row = {.name = "Granite 4 H: 350M to 32B-A9B",
             .differs = "Mamba-2 in most layers, attention without RoPE, Granite's scales, with and without "
                        "mixtures",

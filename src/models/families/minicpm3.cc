@@ -35,6 +35,7 @@ extern const Family family = {
                  read_minicpm3}},
     .ggufs = {{"minicpm3", {.latent = true}, read_gguf}},
     .names = latent_names,
+    .gguf_names = [](WeightNames& names) { names.key_b = names.value_b = ""; },
     .row = {.name = "MiniCPM 3 4B", .differs = "latent attention, three scales, longrope", .size = "4B"}};
 
 }  // namespace pagoda::minicpm3

@@ -13,6 +13,7 @@ void read(Hyperparameters& h, ModelInfo& model) {
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_deepseek(h, model);
   h.without_effect("attention.temperature_length");
+  each_mixture(model.decoder, [](MixtureConfig& mixture) { mixture.routing.group_is_best_two = true; });
 }
 
 extern const Family family = {
@@ -27,6 +28,7 @@ extern const Family family = {
                  read}},
     .ggufs = {{"mistral4", {}, read_gguf, Reads::all}},
     .names = latent_names,
+    .gguf_names = [](WeightNames& names) { std::swap(names.experts[0], names.experts[1]); },
     .row = {.name = "Mistral Small 4 119B-A6B (text)",
             .differs = "latent attention, YaRN, query temperature, mixtures, a shared expert",
             .size = "119B",

@@ -204,6 +204,8 @@ void hunyuan_names(WeightNames& names) {
   names.key_norm = "self_attn.key_layernorm";
 }
 
+void granite_gguf_names(WeightNames& names) { names.gate_in_up = false; }
+
 std::vector<ExpertNames> granitemoe_experts() {
   const ExpertNames joined = {.router = "block_sparse_moe.router.layer",
                               .down = "block_sparse_moe.output_linear",

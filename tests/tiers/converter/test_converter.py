@@ -5,8 +5,10 @@ PAGODA_CONVERTER_SEEDS="FIRST COUNT" (1000 200 unless given)."""
 import json
 import os
 import pathlib
+import subprocess
 
 import net
+import numpy as np
 import pytest
 
 
@@ -37,3 +39,49 @@ def test_what_was_wrong_once(tmp_path, name, changes, wanted):
         row.pop("rope_scaling", None)
     outcome, why = net.judge(name, row, [], 1, tmp_path)
     assert outcome == wanted, why
+
+
+# Rows of layers that are more than attention, and what the converter says otherwise of each: a context without end
+# where nothing turns, sections of Qwen 3.5's own sizes, an interval of layers that have none.
+BESIDE_ATTENTION = {
+    "qwen3_next": (),
+    "qwen3_5": ("rope.dimension_sections",),
+    "qwen3_5_moe": ("rope.dimension_sections", "full_attention_interval"),
+    "lfm2": (),
+    "lfm2_moe": (),
+    "granite_hybrid": ("context_length",),
+    "falcon_h1": (),
+    "falcon_h1_norm": (),
+    "deepseek_v2": (),
+    "deepseek_v2_lite": (),
+    "deepseek_v3": (),
+    "glm4_moe_lite": ("expert_group_count", "expert_group_used_count"),
+    "youtu": (),
+    "minicpm3": (),
+    "mamba2": (),
+    "jamba": (),
+    "falcon_mamba": (),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_ATTENTION)
+def test_quantize_writes_what_the_converter_writes(tmp_path, name):
+    row = dict(net.families.FAMILIES[name])
+    row.pop("mlp_only_layers", None)  # which the converter has no names for
+    ours, theirs = tmp_path / "ours.gguf", tmp_path / "theirs.gguf"
+    net.write_folder(name, row, 1, tmp_path / "model")
+    try:
+        net.convert(tmp_path / "model", theirs)
+    except AttributeError as error:
+        pytest.skip(f"the package cannot convert it: {error}")
+    subprocess.run([net.BINARY, "quantize", tmp_path / "model", "--type", "F32", "-o", ours], check=True, timeout=60)
+    (own, own_tensors), (said, tensors) = net.content(ours), net.content(theirs)
+    for key, value in said.items():
+        if not key.startswith(("general.", "tokenizer.")) and not key.endswith(BESIDE_ATTENTION[name] or ("none",)):
+            assert own.get(key) == value, key
+    assert own["general.architecture"] == said["general.architecture"]
+    assert own_tensors.keys() == tensors.keys()
+    for tensor, (shape, values) in tensors.items():
+        assert own_tensors[tensor][0] == shape, tensor
+        made = np.frombuffer(own_tensors[tensor][1], np.float32)
+        assert np.allclose(made, np.frombuffer(values, np.float32), rtol=1e-5, atol=0), tensor
