@@ -168,6 +168,8 @@ class Conversion {
       form.tiled_heads = to->tiled_heads = true;
     }
     if (form.scales_folded) wanted.embedding_scale = wanted.logit_scale = 1;
+    wanted.position_offset = 0;                                 // the rows before are not written
+    if (is_encoder(wanted)) wanted.tied_head = made.tied_head;  // which it has none of
     drop_product_factors(wanted);
     take_if_near(made, wanted);
     if (wanted.tied_head) wanted.tied_head = !has_head_;
@@ -196,13 +198,11 @@ class Conversion {
 
 Result<GgufModel> folder_as_gguf(const ModelSource& folder) {
   PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(folder));
-  if (is_encoder(info.decoder) || info.decoder.layers.empty())
-    return unimplemented(concat("a folder of '", info.type, "' cannot become a GGUF file: it makes vectors"));
   std::vector<std::string_view> architectures;
   for (const FamilyGguf& gguf : info.family->ggufs) architectures.push_back(gguf.name);
-  // Others' files that a family's models can become.
-  if (architectures.empty()) architectures = {"llama", "mamba", "granitehybrid", "deepseek2"};
-  for (const std::string_view other : {"granite", "granitemoe"})
+  // Others' files that a family's models can become, or those of some options.
+  if (architectures.empty()) architectures = {"llama", "mamba", "granitehybrid", "deepseek2", "bert"};
+  for (const std::string_view other : {"granite", "granitemoe", "gemma-embedding"})
     if (std::ranges::find(architectures, other) == architectures.end()) architectures.push_back(other);
   Result<GgufModel> first = unimplemented("");
   for (const std::string_view architecture : architectures) {

@@ -3,6 +3,7 @@
 
 #include "loader/printable.h"
 #include "models/folder_tensors.h"
+#include "models/weight_loader.h"
 
 namespace pagoda {
 namespace {
@@ -33,7 +34,7 @@ class FeedForwardTensors {
     for (const ExpertNames& form : out_.from.experts) {
       const std::string down = names_.from + numbered(form.down, 0) + form.weight;
       if (form.down.empty() || !out_.has(down)) continue;
-      if (form.transposed || form.interleaved || form.joined || form.down_transposed)
+      if (form.transposed || form.interleaved)
         return out_.refuse("its experts are stored as '", printable(down), "'");
       for (const ExpertName name : {&ExpertNames::router, &ExpertNames::shared_gate, &ExpertNames::shared_up,
                                     &ExpertNames::shared_down, &ExpertNames::shared_router})
@@ -42,7 +43,11 @@ class FeedForwardTensors {
       if (!form.correction.empty())
         out_.add_whole(names_.from + form.correction, names_.to + other.correction);
       for (const ExpertName name : {&ExpertNames::gate, &ExpertNames::up, &ExpertNames::down})
-        if (!(form.*name).empty()) add_stacked(mixture, form.*name + form.weight, other.*name);
+        if (!(form.*name).empty() && form.joined)
+          add_joined(mixture, form.*name + form.weight, other.*name,
+                     form.down_transposed && name == &ExpertNames::down);
+        else if (!(form.*name).empty())
+          add_stacked(mixture, form.*name + form.weight, other.*name);
       if (!form.gate_up.empty() && !other.gate_up.empty())
         add_stacked(mixture, form.gate_up + form.weight, other.gate_up);
       else if (!form.gate_up.empty())
@@ -87,6 +92,22 @@ class FeedForwardTensors {
     }
     stack.shape = stack.parts.front().stored.shape;
     if (count > 1 || stack.shape.size() == 2) stack.shape.insert(stack.shape.begin(), count);
+    out_.add(std::move(stack));
+  }
+
+  // The same out of [experts * rows, columns].
+  void add_joined(const MixtureConfig& mixture, const std::string& own, const std::string& other,
+                  bool transposed) {
+    const TensorView* const all = out_.take(names_.from + own);
+    const std::int64_t experts = mixture.routing.num_experts;
+    if (all == nullptr) return;
+    if (all->shape.size() != 2 || all->rows() % experts != 0)
+      return out_.refuse("tensor '", printable(names_.from + own), "' is no matrix for each expert");
+    const std::int64_t rows = all->rows() / experts, columns = all->columns();
+    GgufRows stack = {.name = names_.to + other + ".weight", .shape = {experts, rows, columns}};
+    if (transposed) std::swap(stack.shape[1], stack.shape[2]);
+    for (std::int64_t expert = 0; expert < experts; ++expert)
+      stack.parts.push_back({.stored = with_rows(*all, {expert * rows, rows}), .transposed = transposed});
     out_.add(std::move(stack));
   }
 

@@ -11,8 +11,8 @@
 namespace pagoda {
 namespace {
 
-constexpr WeightName kWholeTensors[] = {&WeightNames::position_embedding, &WeightNames::type_embedding,
-                                        &WeightNames::project_in, &WeightNames::project_out};
+constexpr WeightName kWholeTensors[] = {&WeightNames::type_embedding, &WeightNames::project_in,
+                                        &WeightNames::project_out};
 constexpr WeightName kWholeNorms[] = {&WeightNames::embedding_norm, &WeightNames::final_norm};
 constexpr WeightName kLayerNorms[] = {&WeightNames::attention_norm, &WeightNames::attention_branch_norm,
                                       &WeightNames::mlp_norm,       &WeightNames::mlp_branch_norm,
@@ -59,6 +59,15 @@ bool add_head(FolderTensors& out) {
   if (!out.form.scales_folded || !decoder.tied_head || embedding == nullptr) return false;
   out.add_rows(*embedding, to.head + ".weight", change);
   return true;
+}
+
+// Encoders' heads that were trained with them, but for one that scores.
+void leave_other_heads(FolderTensors& out) {
+  for (const std::string& name : out.from.of_other_heads) {
+    if (out.has(name) && name.find("classifier") != name.npos)
+      out.refuse("the head that scores ('", printable(name), "') is not written");
+    out.ignore(name);
+  }
 }
 
 }  // namespace
@@ -156,8 +165,11 @@ bool add_tensors(FolderTensors& out) {
   out.add_module(from.token_embedding, to.token_embedding,
                  out.form.scales_folded ? times(decoder.embedding_scale) : RowChange{});
   for (const WeightName name : kWholeTensors) out.add_module(from.*name, to.*name);
+  out.add_module(from.position_embedding, to.position_embedding,
+                 {.rows = {{.first = decoder.position_offset}}});
   for (const WeightName name : kWholeNorms) add_norm(from.*name, to.*name, out);
   const bool has_head = add_head(out);
+  if (is_encoder(decoder)) leave_other_heads(out);
   const RopeDivisors divisors = rope_divisors(decoder);
   out.add_values(to.rope_factors, divisors.all);
   out.add_values(to.rope_factors_short, divisors.short_contexts);

@@ -117,9 +117,13 @@ void put_mixture(const DecoderConfig& decoder, const MixtureConfig& mixture, Fie
     out.integer("expert_group_count", rule.num_groups);
     out.integer("expert_group_used_count", rule.groups_used);
   }
-  const auto first = std::ranges::find_if(
-      decoder.layers, [](const LayerConfig& layer) { return layer.mixture() != nullptr; });
+  const auto has_mixture = [](const LayerConfig& layer) { return layer.mixture() != nullptr; };
+  const auto first = std::ranges::find_if(decoder.layers, has_mixture);
   out.integer("leading_dense_block_count", first - decoder.layers.begin());
+  if (!is_encoder(decoder)) return;
+  const auto next = std::find_if(first + 1, decoder.layers.end(), has_mixture);
+  // Any number that reaches no other layer, if one alone has experts.
+  out.integer("moe_every_n_layers", std::max<std::ptrdiff_t>(next - first, 2));
 }
 
 // Which layers have delta nets: all but every so-manyth, or each by itself.
@@ -188,6 +192,14 @@ const AttentionConfig* attention_of(const LayerConfig& layer) {
   return both != nullptr ? &both->attention : layer.attention();
 }
 
+// The number of layers of which the first sees all, or the last, and the others have a window.
+std::ptrdiff_t period_of(const DecoderConfig& decoder) {
+  const auto sees_all = [](const LayerConfig& layer) { return layer.attention()->sliding_window == 0; };
+  const bool first = sees_all(decoder.layers.front());
+  const auto next = std::find_if(decoder.layers.begin() + (first ? 1 : 0), decoder.layers.end(), sees_all);
+  return next - decoder.layers.begin() + (first ? 0 : 1);
+}
+
 void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, Fields& out) {
   std::vector<std::int32_t> heads, kv_heads;
   std::int32_t window = 0;
@@ -206,7 +218,10 @@ void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, F
   out.of_layers("attention.head_count_kv", kv_heads);
   out.integer("attention.key_length", usual.head_size);
   out.integer("attention.value_length", usual.head_size);
-  if (window > 0) out.integer("attention.sliding_window", window);
+  // An encoder's is as wide to both sides.
+  if (window > 0) out.integer("attention.sliding_window", usual.causal ? window : 2 * (window - 1));
+  if (!usual.causal) out.flag("attention.causal", false);
+  if (!usual.causal && window > 0) out.integer("attention.sliding_window_pattern", period_of(decoder));
   out.number_unless("attn_logit_softcapping", usual.softcap, 0);
   out.number_unless("attention.clamp_kqv", usual.clip, 0);
   out.number_unless("attention.temperature_scale", usual.temperature_beta, 0);
@@ -257,6 +272,9 @@ std::vector<GgufEntry> gguf_fields(const ModelInfo& model, const GgufKind& kind)
   out.integer("vocab_size", decoder.vocab_size);
   put_layers(model, kind, usual, out);
   put_rope(decoder, kind, out);
+  if (decoder.token_types > 0)
+    out.entries.push_back(
+        integer_entry("tokenizer.ggml.token_type_count", static_cast<std::uint32_t>(decoder.token_types)));
   out.number_unless("final_logit_softcapping", decoder.logit_softcap, 0);
   if (kind.scales == GgufScales::left_out || kind.scales == GgufScales::folded) return std::move(out.entries);
   const bool divide = kind.scales == GgufScales::logits_divide;

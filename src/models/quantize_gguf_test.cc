@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -131,6 +132,48 @@ TEST(QuantizeGguf, WritesAWholeNewFileOrNone) {
   EXPECT_FALSE(std::filesystem::exists(to));
   EXPECT_FALSE(quantize_gguf(*source, model_of(*source->gguf()), DType::q4_k, "/no/such/folder/x.gguf", pool,
                              [](std::int64_t) {}));
+}
+
+// Each of what may become of rows on the way, alone.
+TEST(QuantizeGguf, ChangesRows) {
+  const testing::ScratchFolder scratch;
+  ThreadPool pool(1);
+  const auto source = opened(scratch.write("a.gguf", model()));
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};  // 4 rows of 2, or 2 of 4
+  const auto part = [&](std::vector<std::int64_t> shape, std::size_t first = 0) {
+    return GgufPart{
+        .stored = {DType::f32, std::move(shape), reinterpret_cast<const std::byte*>(values.data() + first)}};
+  };
+  GgufPart doubled = part({2, 2}), flipped = part({2, 4});
+  doubled.factor = 2;
+  flipped.transposed = true;
+  const GgufModel changed = {
+      .metadata = {text_entry("general.architecture", "llama")},
+      .tensors = {{.name = "parts", .shape = {4, 2}, .parts = {part({2, 2}, 4), doubled}},
+                  {.name = "flipped", .shape = {4, 2}, .parts = {flipped}},
+                  {.name = "plus", .shape = {8}, .parts = {part({8})}, .offset = 1},
+                  {.name = "columns", .shape = {2, 4}, .parts = {part({2, 4})}, .column_blocks = {1, 0}},
+                  {.name = "turned",
+                   .shape = {8},
+                   .parts = {part({8})},
+                   .head_size = 8,
+                   .rotary_begin = 2,
+                   .rotary_size = 4}},
+      .alignment = 32};
+  const std::string to = scratch.path() + "/b.gguf";
+  const auto done = quantize_gguf(*source, changed, DType::f32, to, pool, [](std::int64_t) {});
+  ASSERT_TRUE(done) << done.error().message();
+  const auto result = opened(to);
+  const auto made = [&](std::string_view name) {
+    std::vector<float> got(8);
+    std::memcpy(got.data(), result->find(name)->data, sizeof(float) * got.size());
+    return got;
+  };
+  EXPECT_EQ(made("parts"), (std::vector<float>{5, 6, 7, 8, 2, 4, 6, 8}));
+  EXPECT_EQ(made("flipped"), (std::vector<float>{1, 5, 2, 6, 3, 7, 4, 8}));
+  EXPECT_EQ(made("plus"), (std::vector<float>{2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(made("columns"), (std::vector<float>{3, 4, 1, 2, 7, 8, 5, 6}));
+  EXPECT_EQ(made("turned"), (std::vector<float>{1, 2, 3, 5, 4, 6, 7, 8}));
 }
 
 }  // namespace

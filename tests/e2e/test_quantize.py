@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+import vector_models
 from conftest import binary, default_model, small_model
 
 TEXT = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()[:2000]
@@ -145,3 +146,42 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     assert code == 2 and "cannot make the folder" in error
     assert quantize(LLAMA, "--type", "w8a8", "-o", tmp_path / "there")[0] == 2
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
+
+
+def vectors(model, folder):
+    (folder / "in").write_text(
+        json.dumps(
+            {
+                "custom_id": "0",
+                "method": "POST",
+                "url": "/v1/embeddings",
+                "body": {"model": "m", "input": ["a cat, 12 dogs", "Where?"]},
+            }
+        )
+    )
+    done = subprocess.run(
+        [binary(), "run-batch", model, "-i", folder / "in", "-o", folder / "out", "--served-model-name", "m"]
+        + ["--dtype", "float32", "--no-weight-cache"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    body = json.loads((folder / "out").read_text())["response"]["body"]
+    return [one["embedding"] for one in body["data"]]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_an_encoder_becomes_a_gguf_file(pooling, tmp_path):
+    folder, _ = vector_models.write("bert", tmp_path / "bert", pooling=pooling)
+    code, _, error = quantize(folder, "--type", "F32", "-o", tmp_path / "out.gguf")
+    assert code == 0, error
+    expected, made = vectors(folder, tmp_path), vectors(tmp_path / "out.gguf", tmp_path)
+    assert [pytest.approx(one, abs=1e-5) for one in expected] == made
+
+
+def test_an_encoder_that_scores_is_refused(tmp_path):
+    folder, _ = vector_models.write("bert_cross", tmp_path / "cross")
+    code, _, error = quantize(folder, "--type", "F32", "-o", tmp_path / "out.gguf")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "the head that scores ('classifier.weight') is not written" in error

@@ -66,7 +66,7 @@ struct Read {
   std::vector<std::string> tokens, merges;
   std::vector<std::int32_t> types;
   std::vector<float> scores;
-  bool byte_fallback = false, ignore_merges = false, normalized = false;
+  bool byte_fallback = false, ignore_merges = false, normalized = false, words = false;
   TokenId unknown = -1;
 };
 
@@ -156,22 +156,35 @@ Status read_merges(const json::object& model, Read& out) {
   return ok_status();
 }
 
+// WordPiece's first pieces of words have a mark there, and not the others.
+void mark_words(Read& out) {
+  for (std::size_t id = 0; id < out.tokens.size(); ++id) {
+    if (out.types[id] != kNormal) continue;
+    std::string& token = out.tokens[id];
+    token = token.starts_with("##") ? token.substr(2) : concat("\xE2\x96\x81", token);
+  }
+}
+
 Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
   PAGODA_ASSIGN_OR_RETURN(const json::object file, parse_json_object(text, "tokenizer.json"));
   const json::value* model = file.if_contains("model");
   if (model == nullptr || !model->is_object()) return wrong("'model' is not an object");
   const json::object& object = model->get_object();
   const std::string_view type = text_of(object, "type");
-  if (type != "BPE" && !(type.empty() && object.contains("merges")))
-    return unimplemented(concat("tokenizer.json's model '", printable(type, 40),
-                                "' cannot be written into a GGUF file; BPE can"));
   Read out;
+  out.words = type == "WordPiece";
+  if (type != "BPE" && !out.words && !(type.empty() && object.contains("merges")))
+    return unimplemented(concat("tokenizer.json's model '", printable(type, 40),
+                                "' cannot be written into a GGUF file; BPE and WordPiece can"));
   out.byte_fallback = is_true(object, "byte_fallback");
   out.ignore_merges = is_true(object, "ignore_merges");
   const json::value* normalizer = file.if_contains("normalizer");
   out.normalized = normalizer != nullptr && !normalizer->is_null();
   PAGODA_RETURN_IF_ERROR(read_tokens(file, object, count, out));
-  PAGODA_RETURN_IF_ERROR(read_merges(object, out));
+  if (out.words)
+    mark_words(out);
+  else
+    PAGODA_RETURN_IF_ERROR(read_merges(object, out));
   return out;
 }
 
@@ -190,6 +203,10 @@ bool agrees(const Tokenizer& own, const GgufVocabulary& vocabulary) {
 
 // Fills in how text is split. False: no name of GGUF files says it.
 bool choose_splitting(const Tokenizer& own, const Read& read, GgufVocabulary& vocabulary) {
+  if (read.words) {
+    vocabulary.model = "bert";
+    return agrees(own, vocabulary);
+  }
   if (read.byte_fallback) {
     vocabulary.model = "llama";
     return std::ranges::any_of(std::initializer_list<bool>{true, false}, [&](bool prefix) {
@@ -224,6 +241,16 @@ void put_ends(const Tokenizer& own, const ModelInfo& info, GgufVocabulary& vocab
   id("unknown", vocabulary.unk);
 }
 
+// A text of words stands between two tokens.
+void put_word_ends(const std::vector<TokenId>& wrapped, GgufVocabulary& vocabulary,
+                   std::vector<GgufEntry>& out) {
+  if (!*vocabulary.add_bos || !*vocabulary.add_eos) return;
+  vocabulary.cls = wrapped.front(), vocabulary.sep = wrapped.back();
+  out.push_back(integer_entry("tokenizer.ggml.cls_token_id", static_cast<std::uint32_t>(vocabulary.cls)));
+  out.push_back(
+      integer_entry("tokenizer.ggml.seperator_token_id", static_cast<std::uint32_t>(vocabulary.sep)));
+}
+
 }  // namespace
 
 Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const ModelInfo& info) {
@@ -248,15 +275,17 @@ Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const 
   vocabulary.add_eos = wrapped->back() != plain->back();
   vocabulary.bos = *vocabulary.add_bos ? wrapped->front() : (*own)->bos();
   put_ends(**own, info, vocabulary, out);
+  if (read.words) put_word_ends(*wrapped, vocabulary, out);
   if (!choose_splitting(**own, read, vocabulary))
     return unimplemented("GGUF files have no name for how tokenizer.json splits text");
   out.push_back(text_entry("tokenizer.ggml.model", vocabulary.model));
-  out.push_back(text_entry("tokenizer.ggml.pre", read.byte_fallback ? "default" : vocabulary.pre));
+  out.push_back(
+      text_entry("tokenizer.ggml.pre", read.byte_fallback || read.words ? "default" : vocabulary.pre));
   out.push_back(texts_entry("tokenizer.ggml.tokens", tokens));
   out.push_back(integers_entry("tokenizer.ggml.token_type", read.types));
   if (read.byte_fallback)
     out.push_back(numbers_entry("tokenizer.ggml.scores", read.scores));
-  else
+  else if (!read.words)
     out.push_back(texts_entry("tokenizer.ggml.merges", merges));
   out.push_back(flag_entry("tokenizer.ggml.add_bos_token", *vocabulary.add_bos));
   out.push_back(flag_entry("tokenizer.ggml.add_eos_token", *vocabulary.add_eos));

@@ -44,8 +44,9 @@ class Folder {
 };
 
 TEST(GgufVocabulary, MakesTheSameTokens) {
-  for (const char* name : {"gpt2.json", "cl100k.json", "llama3.json", "gpt4o.json", "deepseek.json",
-                           "falcon.json", "starcoder.json", "qwen2_nfc.json", "llama.json"}) {
+  for (const char* name :
+       {"gpt2.json", "cl100k.json", "llama3.json", "gpt4o.json", "deepseek.json", "falcon.json",
+        "starcoder.json", "qwen2_nfc.json", "llama.json", "word_piece.json"}) {
     SCOPED_TRACE(name);
     const Folder folder(name);
     const auto entries = folder.entries();

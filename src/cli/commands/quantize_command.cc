@@ -18,6 +18,7 @@
 #include "cli/flags/flag_values.h"
 #include "cli/mib.h"
 #include "loader/model_source.h"
+#include "model_runner/pooling_model.h"
 #include "models/folder_as_gguf.h"
 #include "models/quantize_folder.h"
 #include "models/quantize_gguf.h"
@@ -40,6 +41,27 @@ std::int64_t weight_bytes(const ModelSource& source) {
   return total;
 }
 
+// Models that make vectors say how: by a type of pooling.
+Status put_pooling(const ModelSource& source, const ModelInfo& info, GgufModel& model) {
+  PAGODA_ASSIGN_OR_RETURN(const auto pooling, read_pooling_model(source, is_encoder(info.decoder), {}));
+  if (!pooling) return ok_status();
+  if (pooling->kind == WorkKind::score || !pooling->dense.empty())
+    return unimplemented(concat("a folder of '", info.type,
+                                "' with a head that scores or with matrices behind "
+                                "the pooling cannot become a GGUF file"));
+  const std::uint32_t type = pooling->type == PoolingType::mean    ? 1
+                             : pooling->type == PoolingType::first ? 2
+                                                                   : 3;
+  constexpr std::string_view kOfFile = "block_count";
+  for (const GgufEntry& entry : model.metadata)
+    if (entry.key.ends_with(concat(".", kOfFile))) {
+      const std::string architecture = entry.key.substr(0, entry.key.size() - kOfFile.size());
+      model.metadata.push_back(integer_entry(architecture + "pooling_type", type));
+      break;
+    }
+  return ok_status();
+}
+
 // The model as it is written into a GGUF file.
 Result<GgufModel> gguf_model(const ModelSource& source) {
   if (source.gguf() != nullptr && source.gguf()->tensor_list().empty())
@@ -47,6 +69,7 @@ Result<GgufModel> gguf_model(const ModelSource& source) {
   if (source.gguf() != nullptr) return model_of(*source.gguf());
   PAGODA_ASSIGN_OR_RETURN(GgufModel model, folder_as_gguf(source));
   PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(source));
+  PAGODA_RETURN_IF_ERROR(put_pooling(source, info, model));
   PAGODA_ASSIGN_OR_RETURN(std::vector<GgufEntry> vocabulary, gguf_vocabulary(source, info));
   if (vocabulary.empty())
     std::fprintf(stderr, "pagoda: '%s' has no tokenizer, so neither has the new file\n",
