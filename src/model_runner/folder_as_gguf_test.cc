@@ -21,19 +21,19 @@ namespace {
 // Those whose GGUF files say all that a folder says of them.
 std::set<std::string> that_become_files() {
   std::istringstream names(
-      "afmoe arcee bailing_moe2 bamba bloom cohere cohere2 cohere2_vision cohere_plus deepseek_moe "
-      "deepseek_v2 deepseek_v2_lite deepseek_v3 dots1 ernie4_5 ernie4_5_moe exaone exaone4 exaone4_full "
-      "exaone_moe falcon falcon_grouped falcon_h1 falcon_h1_bias falcon_h1_norm falcon_mamba gemma gemma2 "
-      "gemma_gelu glm glm4 glm4_moe glm4_moe_lite glm4_moe_plain glm4v glm4v_moe gpt_bigcode gpt_neox "
-      "gpt_neox_serial granite_hybrid granite_hybrid_dense granite_swa_plain granitemoe granitemoeshared "
-      "helium hunyuan hunyuan_moe hy_v3 hyperclovax_plain internvl internvl_chat iquestcoder jais2 jamba "
-      "jamba_dense kimi_k25 lfm2 lfm2_moe lfm2_vl mamba mamba2 mamba_bias minicpm minicpm3 minimax_m2 "
-      "minimax_m2_half ministral3 mistral3_wrapped mistral4 mixtral moonlight mpt mpt_clip nemotron "
-      "nemotron_h nemotron_h_bias nemotron_h_moe nemotron_h_tied olmo olmo3 olmo_plain olmoe phi "
-      "phi3_long phi3_mixed phi3_short qwen2_5_vl qwen2_moe qwen2_vl_flat qwen3_5 qwen3_5_moe "
-      "qwen3_5_wrapped qwen3_moe qwen3_moe_window qwen3_next qwen3_vl_text qwen3_yarn seed_oss "
-      "smallthinker smallthinker_full solar_open stablelm stablelm_parallel starcoder2 unlisted_wrapper "
-      "youtu");
+      "afmoe arcee bailing_moe2 bamba bloom cohere cohere2 cohere2_moe cohere2_vision cohere_plus "
+      "deepseek_moe deepseek_v2 deepseek_v2_lite deepseek_v3 dots1 ernie4_5 ernie4_5_moe exaone exaone4 "
+      "exaone4_full exaone_moe falcon falcon_grouped falcon_h1 falcon_h1_bias falcon_h1_norm falcon_mamba "
+      "gemma gemma2 gemma_gelu glm glm4 glm4_moe glm4_moe_lite glm4_moe_plain glm4v glm4v_moe gpt_bigcode "
+      "gpt_neox gpt_neox_serial granite_hybrid granite_hybrid_dense granite_swa_plain granitemoe "
+      "granitemoeshared helium hunyuan hunyuan_moe hy_v3 hyperclovax_plain internvl internvl_chat "
+      "iquestcoder jais2 jamba jamba_dense kimi_k25 lfm2 lfm2_moe lfm2_vl mamba mamba2 mamba_bias mellum "
+      "minicpm minicpm3 minimax_m2 minimax_m2_half ministral3 mistral3_wrapped mistral4 mixtral moonlight "
+      "mpt mpt_clip nemotron nemotron_h nemotron_h_bias nemotron_h_moe nemotron_h_tied olmo olmo3 "
+      "olmo_plain olmoe phi phi3_long phi3_mixed phi3_short phimoe_plain qwen2_5_vl qwen2_moe "
+      "qwen2_vl_flat qwen3_5 qwen3_5_moe qwen3_5_wrapped qwen3_moe qwen3_moe_window qwen3_next "
+      "qwen3_vl_text qwen3_yarn seed_oss smallthinker smallthinker_full solar_open stablelm "
+      "stablelm_parallel starcoder2 unlisted_wrapper youtu");
   return {std::istream_iterator<std::string>(names), {}};
 }
 

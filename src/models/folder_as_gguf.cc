@@ -100,15 +100,15 @@ class Conversion {
         form_.scales_folded = true;
         PAGODA_RETURN_IF_ERROR(take_all());
       }
-      set_metadata(scales);
-      const Result<GgufForm> form = compare();
-      if (!form) {
-        if (why.empty()) why = form.error().message();
-        continue;
+      for (const bool lists_windows : {false, true}) {
+        set_metadata(scales, lists_windows);
+        const Result<GgufForm> form = compare();
+        if (!form && why.empty()) why = form.error().message();
+        if (!form) continue;
+        form_ = *form;
+        PAGODA_RETURN_IF_ERROR(take_all());
+        return std::move(out_);
       }
-      form_ = *form;
-      PAGODA_RETURN_IF_ERROR(take_all());
-      return std::move(out_);
     }
     return refused(why);
   }
@@ -132,10 +132,10 @@ class Conversion {
     return ok_status();
   }
 
-  void set_metadata(GgufScales scales) {
+  void set_metadata(GgufScales scales, bool lists_windows) {
     out_.metadata = {text_entry("general.architecture", architecture_), text_entry("general.type", "model")};
     if (!info_.name.empty()) out_.metadata.push_back(text_entry("general.name", info_.name));
-    std::ranges::move(gguf_fields(info_, {architecture_, traits_, to_, scales}),
+    std::ranges::move(gguf_fields(info_, {architecture_, traits_, to_, scales, lists_windows}),
                       std::back_inserter(out_.metadata));
   }
 
@@ -210,6 +210,10 @@ Result<GgufModel> folder_as_gguf(const ModelSource& folder) {
     if (made || architecture == architectures.front()) first = std::move(made);
     if (first) break;
   }
+  if (!first && info.family->ggufs.empty() && first.error().code() == StatusCode::unimplemented)
+    return unimplemented(concat("a folder of '", info.type,
+                                "' cannot become a GGUF file: its family has no such files, and other "
+                                "families' cannot say what it computes"));
   return first;
 }
 

@@ -200,13 +200,16 @@ std::ptrdiff_t period_of(const DecoderConfig& decoder) {
   return next - decoder.layers.begin() + (first ? 0 : 1);
 }
 
-void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, Fields& out) {
+void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, bool lists_windows,
+                   Fields& out) {
   std::vector<std::int32_t> heads, kv_heads;
+  std::vector<bool> windows;
   std::int32_t window = 0;
   for (const LayerConfig& layer : decoder.layers) {
     const AttentionConfig* const attention = attention_of(layer);
     const auto* const states = std::get_if<LinearAttentionConfig>(&layer.mixer);
     if (attention != nullptr) window = std::max(window, attention->sliding_window);
+    windows.push_back(attention != nullptr && attention->sliding_window > 0);
     // A count that layers without attention do not have, but no other either.
     heads.push_back(attention != nullptr ? attention->num_heads : usual.num_heads);
     // 0: a layer with states; delta nets' files say these by themselves.
@@ -221,6 +224,7 @@ void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, F
   // An encoder's is as wide to both sides.
   if (window > 0) out.integer("attention.sliding_window", usual.causal ? window : 2 * (window - 1));
   if (!usual.causal) out.flag("attention.causal", false);
+  if (lists_windows && usual.causal && window > 0) out.flags("attention.sliding_window_pattern", windows);
   if (!usual.causal && window > 0) out.integer("attention.sliding_window_pattern", period_of(decoder));
   out.number_unless("attn_logit_softcapping", usual.softcap, 0);
   out.number_unless("attention.clamp_kqv", usual.clip, 0);
@@ -245,15 +249,17 @@ void put_layers(const ModelInfo& model, const GgufKind& kind, const AttentionCon
   }
   out.of_layers("feed_forward_length", inner);
   const NormConfig& norm = decoder.layers.front().norm;
-  out.number(norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
-             norm.eps);
+  // Families that say so by themselves have layer norms under the other key.
+  if (norm.kind == NormKind::layer) out.number("attention.layer_norm_epsilon", norm.eps);
+  if (norm.kind == NormKind::rms || !kind.traits.layer_norm)
+    out.number("attention.layer_norm_rms_epsilon", norm.eps);
   if (kind.traits.may_be_parallel) out.flag("use_parallel_residual", decoder.layers.front().parallel);
   if (mixture != nullptr) put_mixture(decoder, *mixture, out);
   put_states(decoder, usual, out);
   if (const auto* const latent = std::get_if<LatentAttentionConfig>(&decoder.layers.front().mixer))
     put_latent(model, *latent, kind, out);
   else if (usual != nullptr)
-    put_attention(decoder, *usual, out);
+    put_attention(decoder, *usual, kind.lists_windows, out);
   else
     out.integer("attention.head_count", 0);
 }

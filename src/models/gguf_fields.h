@@ -26,6 +26,7 @@ struct GgufKind {
   const GgufTraits& traits;
   const WeightNames& names;
   GgufScales scales;
+  bool lists_windows = false;  // which layers have one, where that is not the family's pattern
 };
 
 std::vector<GgufEntry> gguf_fields(const ModelInfo& model, const GgufKind& kind);
