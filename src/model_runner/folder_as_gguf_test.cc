@@ -33,7 +33,7 @@ std::set<std::string> that_become_files() {
       "olmo_plain olmoe phi phi3_long phi3_mixed phi3_short phimoe_plain qwen2_5_vl qwen2_moe "
       "qwen2_vl_flat qwen3_5 qwen3_5_moe qwen3_5_wrapped qwen3_moe qwen3_moe_window qwen3_next "
       "qwen3_vl_text qwen3_yarn seed_oss smallthinker smallthinker_full solar_open stablelm "
-      "stablelm_parallel starcoder2 unlisted_wrapper youtu");
+      "stablelm_12b stablelm_parallel starcoder2 unlisted_wrapper youtu");
   return {std::istream_iterator<std::string>(names), {}};
 }
 

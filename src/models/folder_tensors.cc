@@ -34,9 +34,26 @@ std::vector<RowRun> joined_runs(std::span<const RowRun> runs, std::int64_t rows)
   return joined;
 }
 
+// A tensor for each head is one of all there.
+void add_norms_of_heads(const std::string& from, const std::string& to, FolderTensors& out) {
+  GgufRows all = {.name = to, .offset = out.form.norm_offset};
+  for (const TensorView* one = nullptr; (one = out.take(numbered(from, std::ssize(all.parts)))) != nullptr;) {
+    if (!all.parts.empty() && one->shape != all.parts.front().stored.shape)
+      return out.refuse("'", printable(to), "' has heads of several sizes there");
+    all.parts.push_back({.stored = *one});
+  }
+  if (all.parts.empty()) return;
+  if (to.empty()) return out.refuse("the file has no place for '", printable(from), "'");
+  if (out.form.by_neighbours) return out.refuse("'", printable(to), "' has a norm for each head");
+  all.shape = all.parts.front().stored.shape;
+  all.shape.insert(all.shape.begin(), std::ssize(all.parts));
+  out.add(std::move(all));
+}
+
 void add_norm(const std::string& from, const std::string& to, FolderTensors& out, bool bare = false) {
   if (from.empty()) return;
   const auto with = [&](std::string_view end) { return to.empty() ? to : concat(to, end); };
+  if (is_numbered(from)) return add_norms_of_heads(from + ".weight", with(".weight"), out);
   out.add_whole(from + ".weight", bare ? to : with(".weight"), {.offset = out.form.norm_offset});
   out.add_whole(from + ".bias", with(".bias"));
 }
