@@ -34,8 +34,8 @@ CLEAN = {
     "src/api/json.h": '#pragma once\n#include "text/tokenizer.h"\n',
     "src/api/openai/parser.cc": '#include "api/json.h"\n#include "api/openai/parser.h"\n',
     "src/api/fields/a.cc": '#include "api/json.h"\n#include "text/other.h"\n',
-    "src/models/weight_rows.cc": "void f(float* x) { memcpy(x, x + 1, 4); }\n",
-    "src/models/part_test.cc": "const float* x = floats(buffer);\n",
+    "src/models/decoder/kept_weights.cc": "void f(float* x) { memcpy(x, x + 1, 4); }\n",
+    "src/models/decoder/part_test.cc": "const float* x = floats(buffer);\n",
     "src/down/a.cc": '#include "up/a.h"\n',
     "src/cli/cli.cc": '#include "server/server.h"\n#include "engine/engine.h"\n',
     "src/text/tokenizer_test.cc": '#include "server/server.h"\n',
@@ -85,11 +85,15 @@ def test_clean_tree(tmp_path):
             "src/server/b.cc:1: divides by a block size",
         ),
         (
-            "src/models/part.cc",
+            "src/models/decoder/part.cc",
             "void f() { for_tiles(context, 1, body); }\n",
-            "src/models/part.cc:1: for_tiles: activations are a Buffer here",
+            "src/models/decoder/part.cc:1: for_tiles: activations are a Buffer here",
         ),
-        ("src/models/other.h", "#pragma once\nvoid f(const float* x);\n", "src/models/other.h:2: float*: activations"),
+        (
+            "src/models/decoder/other.h",
+            "#pragma once\nvoid f(const float* x);\n",
+            "src/models/decoder/other.h:2: float*: activations",
+        ),
         (
             "src/device/kernels/a.cuh",
             "#pragma once\n__global__ void add(AddArgs args) { begin_kernel(); }\n"

@@ -10,7 +10,7 @@
 #include "loader/test_files.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
-#include "models/adapter_set.h"
+#include "models/weights/adapter_set.h"
 
 namespace pagoda::device_runner {
 namespace {

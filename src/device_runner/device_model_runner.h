@@ -34,7 +34,7 @@
 #include "model_runner/step_views.h"
 #include "model_runner/tier_steps.h"
 #include "model_runner/vector_pooler.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 
 namespace pagoda::device_runner {
 

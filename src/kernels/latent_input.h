@@ -1,6 +1,6 @@
 #pragma once
 // The products of latent attention's heads, each with a matrix of its own, and the row that it keeps of a
-// token (models/latent_attention.cc). A row's result depends on the row alone.
+// token (models/decoder/latent_attention.cc). A row's result depends on the row alone.
 #include <cstdint>
 #include <span>
 

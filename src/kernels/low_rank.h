@@ -2,10 +2,10 @@
 // Low-rank adapters beside packed matrices: what some rows of a product's input add to its outputs,
 // y += scale * B (A x), before an activation, norms of heads and rotation. Rows of one input may have
 // different adapters, or none: those have the bits that they have where nobody has one. Not here: adapters
-// that are merged into weights (models/adapted_weights.h). x is the input of the product, after its norm, in
-// float32 whatever the product's arithmetic. Order: A x over K ascending in sixteen lanes; over the rank
-// ascending. Source: LoRA (arXiv 2106.09685); rows with adapters of their own: arXiv 2310.18547 (Punica).
-// Threads: any may read.
+// that are merged into weights (models/weights/adapted_weights.h). x is the input of the product, after its
+// norm, in float32 whatever the product's arithmetic. Order: A x over K ascending in sixteen lanes; over the
+// rank ascending. Source: LoRA (arXiv 2106.09685); rows with adapters of their own: arXiv 2310.18547
+// (Punica). Threads: any may read.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>

@@ -2,9 +2,9 @@
 // A mixture of experts as one op, from the router's logits to y: some experts are chosen for each row, the
 // rows are grouped by expert, all chosen experts' products with their rows are one piece of work, and each
 // row's results are summed by its weights. Its pieces are declared below for tests and for the op itself. Not
-// here: the experts' weights and the router's product (models/mixture.cc). Invariants: a row's result depends
-// on the row alone, never on who else chose its experts; only the weights of chosen experts are read. Users
-// to come: low-rank adapters of a row's experts. Source: arXiv 1701.06538; groups and correction: arXiv
+// here: the experts' weights and the router's product (models/decoder/mixture.cc). Invariants: a row's result
+// depends on the row alone, never on who else chose its experts; only the weights of chosen experts are read.
+// Users to come: low-rank adapters of a row's experts. Source: arXiv 1701.06538; groups and correction: arXiv
 // 2412.19437 (DeepSeek-V3).
 #include <cstdint>
 #include <functional>
@@ -18,8 +18,8 @@
 
 namespace pagoda {
 
-// How ranks that have some experts each, whole, come to all results (models/rank_exchange.h). Sizes are as
-// every rank knows them, since all make the same choice.
+// How ranks that have some experts each, whole, come to all results (models/decoder/rank_exchange.h). Sizes
+// are as every rank knows them, since all make the same choice.
 class ExpertExchange {
  public:
   virtual ~ExpertExchange() = default;

@@ -1,8 +1,8 @@
 #pragma once
 // Adapter: what a LoRA adapter changes of its model's tensors, by the tensors' names: a PEFT folder
 // (adapter_config.json, adapter_model.safetensors) or a GGUF file of llama.cpp's. Only what the file says;
-// the sums are models/adapted_weights.h. Source: PEFT's LoraConfig and tuners/lora (0.21); llama.cpp's
-// convert_lora_to_gguf.py and llama-adapter.cpp. Threads: any may read.
+// the sums are models/weights/adapted_weights.h. Source: PEFT's LoraConfig and tuners/lora (0.21);
+// llama.cpp's convert_lora_to_gguf.py and llama-adapter.cpp. Threads: any may read.
 #include <map>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // PackedFile: named pieces of bytes in one file that is made once and then only mapped. weight_cache.h knows
-// where such files lie, models/weight_store.h what the pieces mean.
+// where such files lie, models/weights/weight_store.h what the pieces mean.
 //     0       magic, size of the file, the index's place and checksum, checksum of all this
 //     4096    the pieces, each at a multiple of 4096
 //     index   key, source, and of each piece its name, description, place, size and checksum

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "model_runner/test_sequences.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 #include "sampler/distribution.h"
 #include "sampler/logits_processor.h"
 

@@ -1,7 +1,7 @@
 // Goal: a folder becomes the GGUF file that llama.cpp's converter makes of it, which computes what the folder
 // does, or is refused. Each fixture of tests/fixtures/families is written, and the file compared with the
 // fixture's own, whose header and transformations are the converter's.
-#include "models/folder_as_gguf.h"
+#include "models/quantize/folder_as_gguf.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

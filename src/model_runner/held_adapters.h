@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "models/adapter_set.h"
+#include "models/weights/adapter_set.h"
 
 namespace pagoda {
 

@@ -9,8 +9,8 @@
 #include "base/strings.h"
 #include "kernels/dequantize.h"
 #include "kernels/linear.h"
-#include "models/kv_scales.h"
 #include "models/weight_names.h"
+#include "models/weights/kv_scales.h"
 
 namespace pagoda {
 namespace {

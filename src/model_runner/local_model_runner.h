@@ -29,8 +29,8 @@
 #include "model_runner/step_views.h"
 #include "model_runner/tier_steps.h"
 #include "model_runner/vector_pooler.h"
-#include "models/adapter_set.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
+#include "models/weights/adapter_set.h"
 #include "sampler/sampler.h"
 
 namespace pagoda {

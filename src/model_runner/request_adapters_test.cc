@@ -12,10 +12,10 @@
 #include "loader/test_gguf.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/family_model.h"
-#include "models/adapted_weights.h"
-#include "models/adapter_set.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 #include "models/read_config.h"
+#include "models/weights/adapted_weights.h"
+#include "models/weights/adapter_set.h"
 
 namespace pagoda::testing {
 namespace {

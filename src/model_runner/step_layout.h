@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/output_rows.h"
-#include "models/adapter_set.h"
+#include "models/weights/adapter_set.h"
 #include "request/step_result.h"
 #include "scheduler/scheduled_batch.h"
 #include "tensor/memory.h"

@@ -7,7 +7,7 @@
 
 #include "model_runner/kv_group_plan.h"
 #include "model_runner/step_layout.h"
-#include "models/layer_part.h"
+#include "models/decoder/layer_part.h"
 
 namespace pagoda {
 

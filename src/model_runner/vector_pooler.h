@@ -13,7 +13,7 @@
 #include "kernels/linear.h"
 #include "loader/model_source.h"
 #include "model_runner/pooling_model.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 #include "scheduler/scheduled_batch.h"
 
 namespace pagoda {

@@ -14,7 +14,7 @@
 
 #include "model_runner/test_ranks.h"
 #include "model_runner/test_sequences.h"
-#include "models/cached_weights.h"
+#include "models/decoder/cached_weights.h"
 
 namespace pagoda {
 namespace {

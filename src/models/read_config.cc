@@ -13,7 +13,6 @@
 #include "loader/quantization.h"
 #include "loader/weight_types.h"
 #include "models/reading.h"
-#include "models/weight_reader.h"
 
 namespace pagoda {
 namespace {

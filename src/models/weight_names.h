@@ -2,6 +2,7 @@
 // WeightNames: what a file calls the parts of a decoder. Of a folder the family says it; GGUF files call the
 // parts of all families alike, but for some.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,15 @@ inline bool is_numbered(std::string_view name) { return name.find("{}") != name.
 inline std::string numbered(std::string name, std::int64_t number) {  // a name without "{}" as it is
   const std::size_t at = name.find("{}");
   return at == name.npos ? name : name.replace(at, 2, std::to_string(number));
+}
+
+// Prefixes before a language model's names inside of a model that also sees or hears: before all of them, or
+// before those of layers and embedding in place of their own prefix. The longest first.
+std::span<const std::string_view> wrapper_prefixes();
+
+// Whether a convolution's weights lie as MLX has them, [channels, taps, 1].
+inline bool has_mlx_taps(const std::vector<std::int64_t>& shape) {
+  return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
 }
 
 // Names of a mixture's tensors, after `layer`; as in WeightNames.

@@ -2,8 +2,8 @@
 // RequestAdapter: a low-rank adapter (LoRA) that a request is computed with, and AdapterCatalog: those that
 // can be asked for, by name. An adapter adds to the products of a request's own rows alone; requests with
 // others, or with none, share its batches. Not adapters that are merged into the model at start
-// (models/adapted_weights.h), and not the sums (models/). Invariant: an id is never given twice in a process,
-// so that K/V kept under it mean one adapter. Source: arXiv 2106.09685, 2310.18547. Threads: any.
+// (models/weights/adapted_weights.h), and not the sums (models/). Invariant: an id is never given twice in a
+// process, so that K/V kept under it mean one adapter. Source: arXiv 2106.09685, 2310.18547. Threads: any.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "loader/hf_source.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 #include "models/read_config.h"
 
 namespace pagoda {

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 #include "loader/adapter.h"
-#include "models/adapter_set.h"
+#include "models/weights/adapter_set.h"
 #include "request/request_adapter.h"
 
 namespace pagoda {

@@ -15,8 +15,8 @@
 #include "kernels/amx.h"
 #include "kernels/backend.h"
 #include "kv_store/fingerprint.h"
-#include "models/kv_scales.h"
 #include "models/read_config.h"
+#include "models/weights/kv_scales.h"
 
 namespace pagoda {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/strings.h"
 #include "cli/assembly/chosen_types.h"
 #include "cli/assembly/devices.h"
-#include "models/unused_tensors.h"
+#include "models/weights/unused_tensors.h"
 
 namespace pagoda {
 namespace {

@@ -13,7 +13,7 @@
 #include "loader/json_overrides.h"
 #include "loader/printable.h"
 #include "loader/quantization.h"
-#include "models/adapted_weights.h"
+#include "models/weights/adapted_weights.h"
 
 namespace pagoda {
 namespace {

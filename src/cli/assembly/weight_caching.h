@@ -7,7 +7,7 @@
 #include "base/metrics.h"
 #include "cli/flags/engine_flags.h"
 #include "engine/step_observer.h"
-#include "models/cached_weights.h"
+#include "models/decoder/cached_weights.h"
 
 namespace pagoda {
 

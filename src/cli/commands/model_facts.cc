@@ -10,10 +10,10 @@
 #include "kernels/linear.h"
 #include "model_runner/kv_layout_choice.h"
 #include "model_runner/kv_memory.h"
-#include "models/active_weights.h"
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 #include "models/family.h"
-#include "models/kv_scales.h"
+#include "models/weights/active_weights.h"
+#include "models/weights/kv_scales.h"
 
 namespace pagoda {
 namespace {

@@ -19,9 +19,9 @@
 #include "cli/mib.h"
 #include "loader/model_source.h"
 #include "model_runner/pooling_model.h"
-#include "models/folder_as_gguf.h"
-#include "models/quantize_folder.h"
-#include "models/quantize_gguf.h"
+#include "models/quantize/folder_as_gguf.h"
+#include "models/quantize/quantize_folder.h"
+#include "models/quantize/quantize_gguf.h"
 #include "models/read_config.h"
 
 namespace pagoda {

@@ -1,6 +1,6 @@
 #pragma once
 // pagoda quantize: a GGUF file or a Hugging Face folder with its weights in another type
-// (models/quantize_gguf.h, models/quantize_folder.h).
+// (models/quantize/quantize_gguf.h, models/quantize/quantize_folder.h).
 #include <string>
 #include <vector>
 

@@ -1,8 +1,8 @@
 #pragma once
 // DeviceAdapters: copies of adapters' factors (kernels/low_rank.h) in a device's memory. An adapter comes
 // with the first step that has rows of it, and goes with the next step after nobody holds it any more. Not
-// here: who holds adapters (models/adapter_set.h), and their products (low_rank.cc). Errors: the device's.
-// Threads: the device's caller. Owner: the runner; the device outlives it.
+// here: who holds adapters (models/weights/adapter_set.h), and their products (low_rank.cc). Errors: the
+// device's. Threads: the device's caller. Owner: the runner; the device outlives it.
 #include <memory>
 #include <span>
 #include <vector>

@@ -101,8 +101,8 @@ std::int64_t mixture_scratch(const MixtureArgs& args);
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
                std::int64_t num_rows, const Buffer& scratch, bool accumulate, const Buffer& y);
 
-// Parts of ranks on several devices (models/rank_exchange.h), in windows. Rank r has columns [ends[r - 1],
-// ends[r]) of some rows: `all` gets the rows, on every rank or on rank 0 alone. `own` may lie in `all`.
+// Parts of ranks on several devices (models/decoder/rank_exchange.h), in windows. Rank r has columns [ends[r
+// - 1], ends[r]) of some rows: `all` gets the rows, on every rank or on rank 0 alone. `own` may lie in `all`.
 enum class RankResult { of_all, of_first };
 void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int64_t num_rows,
                     const Buffer& own, const Buffer& all, RankResult result = RankResult::of_all);

@@ -1,4 +1,6 @@
 // Names of tensors that families share.
+#include <array>
+
 #include "models/reading.h"
 
 namespace pagoda {
@@ -25,6 +27,21 @@ std::vector<ExpertNames> gguf_expert_names() {
 }
 
 }  // namespace
+
+// The last two stand before every tensor where a program saved what torch.compile or DDP had wrapped.
+std::span<const std::string_view> wrapper_prefixes() {
+  static constexpr std::array<std::string_view, 10> kPrefixes = {"model.language_model.",
+                                                                 "model.text_model.",
+                                                                 "model.language.",
+                                                                 "language_model.",
+                                                                 "text_model.",
+                                                                 "model.llm.",
+                                                                 "language.",
+                                                                 "llm.",
+                                                                 "_orig_mod.",
+                                                                 "module."};
+  return kPrefixes;
+}
 
 WeightNames gguf_names() {
   return {
