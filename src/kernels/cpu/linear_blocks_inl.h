@@ -134,6 +134,7 @@ struct BlockKernel {
   static constexpr bool kNarrow = is_narrow(kFormat), kInHalves = kPanel.scale_inputs == 16;
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kInt8Rows;
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights go one strip at a time
+  static constexpr int kFetchedStrips = 1;
   static constexpr int kStep = 64, kGroups = kSuperBlockInputs / kStep;
   // Bytes with signs are too large for sums of 32 of them in 16 bits, and narrow weights of which each line
   // has inputs of two scales have both sums at once.

@@ -42,6 +42,7 @@ struct CodeRows {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
   static constexpr int kMaxRows = kMost, kStreamHeight = kMost;
   static constexpr bool kTwoStrips = false;
+  static constexpr int kFetchedStrips = 1;
   static constexpr int kStep = 32, kStepLines = kStep * kPanel.code_bits / 32;
 
   template <int kRows, int, bool kFetch>

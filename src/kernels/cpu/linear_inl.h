@@ -3,6 +3,7 @@
 // linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h; what is widened for
 // them is linear_widen_inl.h. Points of a table: linear_points_inl.h.
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/linear_blocks_inl.h"
 #include "kernels/cpu/linear_codes_inl.h"
@@ -16,16 +17,29 @@
 namespace pagoda::cpu {
 namespace {
 
-template <class Kernel, int kCols, int kRows>
-void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
-              std::int64_t strip, const Ahead& ahead) {
-  if constexpr (kRows > 1) {
-    if (rows < kRows) return run_rows<Kernel, kCols, kRows - 1>(t, row, rows, panel, strip, ahead);
+// A kernel's functions for panels of 1 row and more. Called through tables and never inlined: in a caller
+// each would be optimised once more, which is most of the time that this file takes to compile.
+using PanelFunction = void (*)(const LinearTile& t, std::int64_t row, const std::byte* panel,
+                               std::int64_t strip, const Ahead& ahead);
+template <class Kernel, int kCols, bool kFetch, class Rows>
+struct PanelFunctions;
+template <class Kernel, int kCols, bool kFetch, int... kRows>
+struct PanelFunctions<Kernel, kCols, kFetch, std::integer_sequence<int, kRows...>> {
+  // Without lines to fetch there is another function only where they would come one by one, for few rows.
+  static constexpr bool fetches(int rows) {
+    return kFetch || kCols > Kernel::kFetchedStrips || rows >= kFetchRows;
   }
-  if constexpr (kRows < kFetchRows) {
-    if (ahead.next == nullptr) return Kernel::template run<kRows, kCols, false>(t, row, panel, strip, ahead);
-  }
-  Kernel::template run<kRows, kCols, true>(t, row, panel, strip, ahead);
+  static constexpr PanelFunction all[] = {Kernel::template run<kRows + 1, kCols, fetches(kRows + 1)>...};
+};
+
+template <class Kernel, int kCols, int kMostRows>
+PAGODA_INLINE void run_rows(const LinearTile& t, std::int64_t row, std::int64_t rows, const std::byte* panel,
+                            std::int64_t strip, const Ahead& ahead) {
+  using Rows = std::make_integer_sequence<int, kMostRows>;
+  const PanelFunction* const functions = ahead.next != nullptr
+                                             ? PanelFunctions<Kernel, kCols, true, Rows>::all
+                                             : PanelFunctions<Kernel, kCols, false, Rows>::all;
+  functions[rows - 1](t, row, panel, strip, ahead);
 }
 
 // The lines that the tile prefetches for others, for all panels of all its strips, each of which is passed in

@@ -135,6 +135,7 @@ struct Int8Kernel {
   static constexpr bool kNarrow = is_narrow(kFormat);
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kNarrow ? kStreamNarrowRows : kStreamInt8Rows;
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights go one strip at a time
+  static constexpr int kFetchedStrips = 1;
   static constexpr int kStep = 64;
   static constexpr int kHalvesOfScale = kPanel.scale_inputs / 32;
   static constexpr int kScales = static_cast<int>(kPanel.block_inputs) / kPanel.scale_inputs;

@@ -16,6 +16,7 @@ PAGODA_INLINE F scaled_sums(const I& sums, const std::byte* strip) {
 struct IntegerKernel {
   static constexpr int kMaxRows = kIntegerRows, kStreamHeight = kIntegerRows;
   static constexpr bool kTwoStrips = true;
+  static constexpr int kFetchedStrips = 1;
   static constexpr int kStep = 64;
 
   template <int kRows, int kCols, bool kFetch>

@@ -133,6 +133,7 @@ struct PointKernel {
   static constexpr bool kInHalves = kLayout.scale_inputs == 16;
   static constexpr int kMaxRows = kInt8Rows, kStreamHeight = kStreamNarrowRows;
   static constexpr bool kTwoStrips = false;
+  static constexpr int kFetchedStrips = 0;
   static constexpr int kStep = 64;
   static_assert(kPanel.zero == kZeroOfBytes);
 

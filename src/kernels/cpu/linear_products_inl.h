@@ -116,6 +116,7 @@ template <bool kHalf>
 struct FloatKernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   static constexpr bool kTwoStrips = true;
+  static constexpr int kFetchedStrips = kStrips;  // so many side by side fetch lines one by one (fetch_one)
   static constexpr int kLineInputs = kHalf ? 2 : 1;  // that a line of 64 bytes holds for a strip
   static constexpr int kStep = 16 * kLineInputs;     // inputs from one fetch to the next
   template <int kRows, int kCols, bool kFetch>
@@ -156,6 +157,7 @@ struct FloatKernel {
 struct Bf16Kernel {
   static constexpr int kMaxRows = kBf16Rows, kStreamHeight = kBf16Rows;
   static constexpr bool kTwoStrips = true;
+  static constexpr int kFetchedStrips = kStrips;
   static constexpr int kStep = 32;
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
