@@ -191,10 +191,12 @@ PAGODA_INLINE void shape_scores(const AttentionTile& t, std::int32_t row_head, s
   }
 }
 
-// kRows row-heads, from `begin` on, against one partition.
+// kRows row-heads, from `begin` on, against one partition. Never inlined: all sizes in one function would be
+// optimised once more there.
 template <class Kv, int kRows>
-void row_heads(const AttentionTile& t, const typename Kv::Input* query, std::int32_t partition,
-               const PartitionKv& kv, std::int32_t begin, const AttentionState& out) {
+[[gnu::noinline]] void row_heads(const AttentionTile& t, const typename Kv::Input* query,
+                                 std::int32_t partition, const PartitionKv& kv, std::int32_t begin,
+                                 const AttentionState& out) {
   alignas(64) float score[kRows * kPartition];
   alignas(64) typename Kv::Input probability[kRows * kPartition];
   // Positions ascend with the row-head, so the ends of the range are those of the first and the last.
