@@ -68,9 +68,9 @@ class DeviceModelRunner final : public RankRunner {
                              std::int64_t num_swap_blocks) override;
   Status create_kv_pages(std::int64_t first, std::int64_t count) override;
 
-  // As LocalModelRunner has them.
-  Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
-  std::size_t kv_block_bytes() const { return static_cast<std::size_t>(block_bytes_); }
+  Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
+                   std::unique_ptr<KvRowServer> server = nullptr) override;
+  std::size_t kv_block_bytes() const override { return static_cast<std::size_t>(block_bytes_); }
   bool has_tier_news() const override { return tiers_.has_news(); }
   void on_tier_news(std::function<void()> wake) override { tiers_.on_news(std::move(wake)); }
   void erase_tiers(TierRows which) override { tiers_.erase(which); }
@@ -89,8 +89,8 @@ class DeviceModelRunner final : public RankRunner {
   void submit(const ScheduledBatch& batch) override;
   StepResult wait() override;
   std::int32_t max_in_flight() const override { return runs_ahead_ ? 2 : 1; }
-  // Takes two batches at once from now on. False: it does not, as one of several ranks, or for vectors.
-  bool run_ahead();
+  // Not as one of several ranks, nor for vectors.
+  bool run_ahead() override;
   // Weights, activations and scratch are freed, and the pages of a paged cache where nothing of it is kept;
   // those of a virtual one stay.
   Status release_memory(KvContent content) override;

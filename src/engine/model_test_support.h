@@ -174,7 +174,7 @@ inline Outcome run(Trial setup) {
   const auto offload = [&] {
     std::vector<std::shared_ptr<KvTier>> tiers;
     tiers.push_back(*HostTier::create(setup.offload_pages, alone->kv_block_bytes()));
-    alone->set_tiers(std::move(tiers));
+    EXPECT_TRUE(alone->set_tiers(std::move(tiers)).ok());
   };
   EngineConfig config{.max_model_len = kMaxTokens,
                       .max_num_seqs = 32,

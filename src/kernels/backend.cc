@@ -43,7 +43,7 @@ bool cpu_level_usable(CpuLevel level) {
     case CpuLevel::portable:
       break;
   }
-  return true;
+  return cpu::kHasPortable;
 }
 
 CpuLevel detected_cpu_level() {

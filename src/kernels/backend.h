@@ -14,6 +14,12 @@ class DeviceOps;
 class ReadAhead;
 
 enum class Backend { reference, cpu, device };
+// A build without devices leaves out the functions that are called where on_device() alone (CMakeLists.txt).
+#if defined(PAGODA_NO_DEVICES)
+inline constexpr bool kHasDevices = false;
+#else
+inline constexpr bool kHasDevices = true;
+#endif
 enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI, BF16, VBMI, GFNI
 
 // How far ahead kernels fetch what they read: what measured best. No result depends on it. zen3: AMD's with
@@ -22,7 +28,7 @@ enum class CpuLevel { portable, avx2, avx512 };  // avx512: F, BW, VL, DQ, VNNI,
 enum class CpuTuning { common, zen3, zen5, intel };
 
 bool cpu_level_usable(CpuLevel level);  // the processor runs it, and this build has its kernels
-CpuLevel detected_cpu_level();          // the highest usable one
+CpuLevel detected_cpu_level();          // the highest usable one; portable, too, where none is
 // The level that the processor would run beyond that, of which this build has no kernels.
 std::optional<CpuLevel> missing_cpu_level();
 CpuTuning detected_cpu_tuning();
@@ -39,6 +45,7 @@ struct KernelContext {
   ReadAhead* read_ahead = nullptr;  // memory that linear brings into the cache meanwhile; null: none
 };
 
-inline bool on_device(const KernelContext& context) { return context.backend == Backend::device; }
+inline bool on_device(Backend backend) { return kHasDevices && backend == Backend::device; }
+inline bool on_device(const KernelContext& context) { return on_device(context.backend); }
 
 }  // namespace pagoda

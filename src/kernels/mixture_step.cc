@@ -71,7 +71,7 @@ RowGroups Choices::own_groups(const MixtureArgs& args) {
 }  // namespace
 
 std::int64_t mixture_scratch(const MixtureArgs& args) {
-  if (args.first.front().storage().backend == Backend::device) return device_ops::mixture_scratch(args);
+  if (on_device(args.first.front().storage().backend)) return device_ops::mixture_scratch(args);
   return (args.routing.per_token + 1) * args.second.front().n();
 }
 

@@ -163,8 +163,8 @@ MemoryPlan LocalModelRunner::memory_plan() const {
   return plan;
 }
 
-void LocalModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
-                                 std::unique_ptr<KvRowServer> server) {
+Status LocalModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
+                                   std::unique_ptr<KvRowServer> server) {
   const std::size_t bytes = kv_.block_bytes();
   tiers_.start(std::move(tiers),
                {.bytes = bytes,
@@ -181,6 +181,7 @@ void LocalModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                       return true;
                     }},
                std::move(server));
+  return ok_status();
 }
 
 StepResult LocalModelRunner::run(const ScheduledBatch& batch) {

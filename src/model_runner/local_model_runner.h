@@ -85,9 +85,9 @@ class LocalModelRunner final : public RankRunner {
                              std::int64_t num_swap_blocks) override;
   Status create_kv_pages(std::int64_t first, std::int64_t count) override;
 
-  // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
-  void set_tiers(std::vector<std::shared_ptr<KvTier>> tiers, std::unique_ptr<KvRowServer> server = nullptr);
-  std::size_t kv_block_bytes() const { return kv_.block_bytes(); }  // as tiers see it
+  Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
+                   std::unique_ptr<KvRowServer> server = nullptr) override;
+  std::size_t kv_block_bytes() const override { return kv_.block_bytes(); }
   bool has_tier_news() const override { return tiers_.has_news(); }
   void on_tier_news(std::function<void()> wake) override { tiers_.on_news(std::move(wake)); }
   void erase_tiers(TierRows which) override { tiers_.erase(which); }

@@ -15,6 +15,8 @@
 #include "model_runner/kv_storage.h"
 #include "model_runner/model_runner.h"
 #include "models/decoder_config.h"
+#include "request/kv_row_source.h"
+#include "request/kv_tier.h"
 
 namespace pagoda {
 
@@ -46,6 +48,14 @@ class RankRunner : public ModelRunner {
                                      std::int64_t num_blocks, std::int64_t num_swap_blocks) = 0;
   // Commits more pages of that, [first, first + count). Between steps.
   virtual Status create_kv_pages(std::int64_t first, std::int64_t count) = 0;
+
+  // Takes two batches at once from now on. False: it does not.
+  virtual bool run_ahead() { return false; }
+
+  // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
+  virtual Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
+                           std::unique_ptr<KvRowServer> server = nullptr) = 0;
+  virtual std::size_t kv_block_bytes() const = 0;  // as tiers see it
 
   // A collective call, once every rank has loaded its part: finds the memory of the others, where parts of
   // rows go by more than messages.

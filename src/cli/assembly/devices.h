@@ -1,12 +1,12 @@
 #pragma once
 // --device: which device computes a model, if it is not the CPU.
-#include <memory>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
-#include "device/device.h"
-#include "device_runner/device_model_runner.h"
+#include "model_runner/rank_runner.h"
 
 namespace pagoda {
 
@@ -20,21 +20,13 @@ Status check_device_flags(const EngineFlags& flags);
 // `ignored`, which has the others'. invalid_argument: a device cannot do what one of them asks for.
 Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& ignored);
 
-// Opens the device of a rank.
-Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, std::int32_t rank = 0);
-
 // The GPU of a rank or an engine, from 0 on: one of those that --device names, or the first that it names and
 // those behind it.
 std::int32_t gpu_of(const EngineFlags& flags, std::int32_t number);
+std::string cuda_name(std::int32_t gpu);  // the flag that names it
 
-// Loads a model, or a rank's part, on its device. `describes`: gets what that device is; or null.
-Result<std::unique_ptr<device_runner::DeviceModelRunner>> load_on_device(
-    const EngineFlags& flags, std::shared_ptr<const ModelSource> source, const RunnerOptions& options,
-    std::string* describes = nullptr);
-// The same, or on the CPU, as ranks load it.
+// Loads a rank's part of a model on its device, or on the CPU. `describes`: gets what that device is; or
+// null.
 LoadRank rank_loader(const EngineFlags& flags, std::string* describes = nullptr);
-
-// Which kernels of the device are asked for.
-device_runner::DeviceKernels device_kernels(const EngineFlags& flags);
 
 }  // namespace pagoda

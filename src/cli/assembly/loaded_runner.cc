@@ -23,26 +23,16 @@ Result<LoadedRunner> LoadedRunner::create(std::shared_ptr<const ModelSource> sou
       loaded.computes_on_ +=
           concat(" (this build lacks ", cpu_level_name(*missing), "; `script/build pagoda` builds for all)");
   }
+  const LoadRank load = rank_loader(flags, &loaded.computes_on_);
   if (communicator != nullptr) {
-    auto group =
-        DistributedModelRunner::create(std::move(source), options, rank_loader(flags, &loaded.computes_on_));
-    if (!group) return group.error();
-    loaded.group_ = *std::move(group);
-  } else if (loaded.on_devices_) {
-    PAGODA_ASSIGN_OR_RETURN(auto device,
-                            load_on_device(flags, std::move(source), options, &loaded.computes_on_));
-    loaded.device_ = std::move(device);
+    PAGODA_ASSIGN_OR_RETURN(loaded.group_, DistributedModelRunner::create(std::move(source), options, load));
   } else {
-    PAGODA_ASSIGN_OR_RETURN(auto alone, LocalModelRunner::create(std::move(source), options));
-    loaded.alone_ = std::move(alone);
+    PAGODA_ASSIGN_OR_RETURN(loaded.alone_, load(std::move(source), options));
   }
   return loaded;
 }
 
-ModelRunner& LoadedRunner::runner() {
-  if (device_) return *device_;
-  return group_ ? static_cast<ModelRunner&>(*group_) : *alone_;
-}
+ModelRunner& LoadedRunner::runner() { return group_ ? static_cast<ModelRunner&>(*group_) : *alone_; }
 
 LoadedRunner::Taken LoadedRunner::take(bool async) {
   const auto hand_over = [](auto& runner) {
@@ -51,9 +41,9 @@ LoadedRunner::Taken LoadedRunner::take(bool async) {
     };
     return Taken{.runner = std::move(runner), .create_pages = create};
   };
-  if (async && device_ && device_->run_ahead()) return hand_over(device_);
-  Taken taken = device_ ? hand_over(device_) : group_ ? hand_over(group_) : hand_over(alone_);
-  if (!async) return taken;
+  const bool runs_ahead = async && alone_ && alone_->run_ahead();
+  Taken taken = group_ ? hand_over(group_) : hand_over(alone_);
+  if (!async || runs_ahead) return taken;
   auto outer = std::make_unique<AsyncModelRunner>(std::move(taken.runner));
   taken.create_pages = [create = std::move(taken.create_pages), runs = outer.get()](std::int64_t first,
                                                                                     std::int64_t count) {
@@ -78,7 +68,6 @@ std::int32_t LoadedRunner::vector_size() const { return local().vector_size(); }
 std::string LoadedRunner::computes_on() const { return computes_on_; }
 
 Status LoadedRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  if (device_) return device_->allocate_kv_cache(num_blocks, num_swap_blocks);
   return group_ ? group_->allocate_kv_cache(num_blocks, num_swap_blocks)
                 : alone_->allocate_kv_cache(num_blocks, num_swap_blocks);
 }
@@ -89,21 +78,16 @@ std::int64_t LoadedRunner::page_granule() const { return local().page_granule();
 
 Status LoadedRunner::allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                          std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  if (device_) return device_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
   return group_ ? group_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks)
                 : alone_->allocate_virtual_kv(layout, shape, num_blocks, num_swap_blocks);
 }
 
-std::size_t LoadedRunner::kv_block_bytes() const {
-  return device_ ? device_->kv_block_bytes() : alone_ ? alone_->kv_block_bytes() : 0;
-}
+std::size_t LoadedRunner::kv_block_bytes() const { return alone_ ? alone_->kv_block_bytes() : 0; }
 
 Status LoadedRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                                std::unique_ptr<KvRowServer> server) {
-  if (device_) return device_->set_tiers(std::move(tiers), std::move(server));
   if (!alone_) return unimplemented("the KV cache of several ranks cannot be offloaded");
-  alone_->set_tiers(std::move(tiers), std::move(server));
-  return ok_status();
+  return alone_->set_tiers(std::move(tiers), std::move(server));
 }
 
 RankTotals LoadedRunner::totals() const {
@@ -114,14 +98,14 @@ RankTotals LoadedRunner::totals() const {
                        .kv_block_bytes = local().kv_page_bytes(),
                        .activation_bytes = plan.activation_bytes + plan.buffer_bytes,
                        .kv_heads = {}};
-  if (alone_) totals.kv_heads = {alone_->kv_layout().num_kv_heads};
+  if (!on_devices_) totals.kv_heads = {local().kv_page_layout().num_kv_heads};
   return totals;
 }
 
 // A device has given out what the model takes, but for graphs; on the CPU it becomes resident when used.
 // Weights mapped from the weight cache count as available, since the system could read them again.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
-  if (device_) return {.available = device_->device_free_bytes(), .taken = memory_plan().graph_bytes};
+  if (on_device()) return {.available = alone_->device_free_bytes(), .taken = memory_plan().graph_bytes};
   const RankTotals all = totals();
   if (on_devices_) return {.available = all.device_bytes, .taken = 0};
   return {.available = available_memory_bytes(), .taken = all.activation_bytes + all.mapped_bytes};

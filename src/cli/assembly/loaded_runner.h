@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cli/flags/engine_flags.h"
-#include "device_runner/device_model_runner.h"
 #include "model_runner/distributed_model_runner.h"
 
 namespace pagoda {
@@ -19,7 +18,7 @@ class LoadedRunner {
                                      const EngineFlags& flags, Communicator* communicator);
 
   ModelRunner& runner();
-  bool on_device() const { return device_ != nullptr; }
+  bool on_device() const { return on_devices_ && alone_ != nullptr; }  // one, and not a group of them
   // For the engine. `create_pages` commits pages [first, first + count) on every rank while no batch is being
   // run, and is valid as long as the runner is.
   struct Taken {
@@ -58,14 +57,11 @@ class LoadedRunner {
   const DistributedModelRunner* group() const { return group_.get(); }  // null: alone, or taken
 
  private:
-  const RankRunner& local() const {
-    return device_ ? *device_ : group_ ? group_->local() : static_cast<const RankRunner&>(*alone_);
-  }
+  const RankRunner& local() const { return group_ ? group_->local() : *alone_; }
 
   // One of them.
-  std::unique_ptr<LocalModelRunner> alone_;
+  std::unique_ptr<RankRunner> alone_;
   std::unique_ptr<DistributedModelRunner> group_;
-  std::unique_ptr<device_runner::DeviceModelRunner> device_;
   bool on_devices_ = false;
   std::string computes_on_;
 };

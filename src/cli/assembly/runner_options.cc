@@ -21,7 +21,12 @@ namespace {
 std::int32_t default_token_budget(const EngineFlags& flags) { return flags.device == "cuda" ? 2048 : 256; }
 
 Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
-  if (name == "auto") return std::optional<CpuLevel>{};
+  if (name == "auto") {
+    if (cpu_level_usable(detected_cpu_level())) return std::optional<CpuLevel>{};
+    return unavailable(
+        "this build is for another machine's processor (PAGODA_NATIVE); `script/build pagoda` builds for "
+        "all");
+  }
   const std::optional<CpuLevel> level = cpu_level_named(name);
   if (!level)
     return invalid_argument(concat("--cpu-level ", name, ": expected auto, portable, avx2 or avx512"));

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cli/assembly/devices.h"
+#include "cli/assembly/open_devices.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"
 #include "cli/flags/peer_flags.h"

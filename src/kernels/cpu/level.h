@@ -1,12 +1,18 @@
 #pragma once
 // The kernels of this processor: a struct of kernels has a constant for each instruction set that they are
 // compiled for (simd_*.h), and flags.cmake says which they are: a build for one machine (PAGODA_NATIVE) has
-// the portable ones and those of its processor. Not for files compiled for one of them.
+// those of its processor alone. Not for files compiled for one of them.
+#include "base/check.h"
 #include "kernels/amx.h"
 #include "kernels/backend.h"
 
 namespace pagoda::cpu {
 
+#if defined(PAGODA_HAS_PORTABLE)
+inline constexpr bool kHasPortable = true;
+#else
+inline constexpr bool kHasPortable = false;
+#endif
 #if defined(PAGODA_HAS_AVX2)
 inline constexpr bool kHasAvx2 = true;
 #else
@@ -32,7 +38,8 @@ const Kernels& kernels_of(CpuLevel level) {
     if (level == CpuLevel::avx512) return Kernels::avx512;
   if constexpr (kHasAvx2)
     if (level == CpuLevel::avx2) return Kernels::avx2;
-  return Kernels::portable;
+  CHECK(kHasPortable);
+  if constexpr (kHasPortable) return Kernels::portable;
 }
 
 }  // namespace pagoda::cpu
