@@ -1,10 +1,12 @@
-# PAGODA_UNITY compiles a library's sources by the dozen of a folder, as one file each: what they have in common is read
-# and compiled once. It takes a third from a cold build, and makes one after a small change slower. Names without linkage have to
-# differ within a folder, or within those of its sources that are joined.
+# PAGODA_UNITY compiles a library's sources by up to 28 of a folder, as one file each: what they have in common is
+# read and compiled once. It takes more than a third from a cold build, and makes one after a small change slower. Names without
+# linkage have to differ within a folder, or within those of its sources that are joined; folders of a library with fewer
+# than nine of these share files.
 option(PAGODA_UNITY "Compile several sources of a library at once" OFF)
 
 # Joins the sources of `target` but for those that match an expression of ARGN and those with options of their own.
-function(pagoda_join target)
+# folders: apart, or small ones together.
+function(pagoda_join target folders)
   if(NOT PAGODA_UNITY)
     return()
   endif()
@@ -14,12 +16,35 @@ function(pagoda_join target)
     list(FILTER sources EXCLUDE REGEX "${expression}")
   endforeach()
   list(SORT sources)
+  set(names "")
   foreach(source IN LISTS sources)
     cmake_path(GET source PARENT_PATH folder)
     cmake_path(GET folder FILENAME name)
-    math(EXPR count_${name} "0${count_${name}} + 1")
-    math(EXPR group "${count_${name}} / 12")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${group})
+    list(APPEND names ${name})
+    list(APPEND sources_${name} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  if(folders STREQUAL "together")
+    set(large small)
+    foreach(name IN LISTS names)
+      list(LENGTH sources_${name} count)
+      if(count LESS 9)
+        list(APPEND sources_small ${sources_${name}})
+      else()
+        list(APPEND large ${name})
+      endif()
+    endforeach()
+    set(names ${large})
+  endif()
+  foreach(name IN LISTS names)
+    list(LENGTH sources_${name} count)
+    math(EXPR groups "(${count} + 27) / 28")
+    set(number 0)
+    foreach(source IN LISTS sources_${name})
+      math(EXPR group "${number} * ${groups} / ${count}")  # of nearly equal size
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${group})
+      math(EXPR number "${number} + 1")
+    endforeach()
   endforeach()
 endfunction()
 
@@ -28,9 +53,9 @@ endfunction()
 # code, so that a fuzzing build compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that
 # each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
 # precompiled, beside the standard library's; PRECOMPILED_BY_TESTS: those of its tests. ALONE: expressions of the sources
-# that PAGODA_UNITY does not join. JOINED_TESTS: it joins the tests, too.
+# that PAGODA_UNITY does not join. FOLDERS_APART: each folder's names are its own. JOINED_TESTS: it joins the tests, too.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;JOINED_TESTS" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;FOLDERS_APART;JOINED_TESTS" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -59,7 +84,11 @@ function(pagoda_library name)
       set(kind std)
     endif()
     pagoda_precompile(pagoda_${name} ${kind} ${ARG_PRECOMPILED})
-    pagoda_join(pagoda_${name} ${ARG_ALONE})
+    if(ARG_FOLDERS_APART)
+      pagoda_join(pagoda_${name} apart ${ARG_ALONE})
+    else()
+      pagoda_join(pagoda_${name} together ${ARG_ALONE})
+    endif()
   endif()
   if(PAGODA_TESTS AND tests)
     add_executable(${name}_test ${tests})
@@ -69,7 +98,7 @@ function(pagoda_library name)
     if(NOT PAGODA_CORE_ONLY)
       pagoda_precompile(${name}_test test ${ARG_PRECOMPILED_BY_TESTS})
       if(ARG_JOINED_TESTS)
-        pagoda_join(${name}_test)
+        pagoda_join(${name}_test apart)
       endif()
     endif()
     add_test(NAME ${name}_test COMMAND ${name}_test)

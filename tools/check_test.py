@@ -119,6 +119,11 @@ def test_clean_tree(tmp_path):
             "src/text/parts.cc:3: mine() is in src/text/mine.cc:5, too, and both may be compiled as one file",
         ),
         (
+            "src/text/bits/b.cc",
+            "namespace pagoda {\nnamespace {\nint mine(int x) {\n}\n}  // namespace\n}  // namespace pagoda\n",
+            "src/text/mine.cc:5: mine() is in src/text/bits/b.cc:3, too, and both may be compiled as one file",
+        ),
+        (
             "src/text/c.cc",
             "// A stream that ends early is\n// gone on with later.\nint x;\n",
             "src/text/c.cc:2: 'gone on with': say what is called, reported or resumed",

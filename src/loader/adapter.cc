@@ -128,14 +128,14 @@ Status check_is_plain(const json::object& config) {
 
 enum class Part { whole, base, a, b, bias_of_b, embedding_a, embedding_b, lengths, none };
 
-struct PartName {
+struct TensorPart {
   std::string module;  // the model's name for it
   std::string end;     // ".weight", ".bias"
   Part part = Part::whole;
 };
 
 // "base_model.model.X.lora_A.default.weight": the name of the adapter may stand there or not.
-Result<PartName> part_of(std::string_view name) {
+Result<TensorPart> part_of(std::string_view name) {
   const std::string_view own = name;
   constexpr std::string_view kPrefix = "base_model.model.";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
@@ -156,7 +156,7 @@ Result<PartName> part_of(std::string_view name) {
     const std::size_t at = name.find(concat(".", mark));
     const std::size_t behind = at + 1 + mark.size();
     if (at == name.npos || (behind < name.size() && name[behind] != '.')) continue;
-    PartName out{std::string(name.substr(0, at)), end, part};
+    TensorPart out{std::string(name.substr(0, at)), end, part};
     if (bias && part == Part::b) out.part = Part::bias_of_b;
     if (bias && part != Part::b && part != Part::whole && part != Part::base && part != Part::none) break;
     return out;
@@ -164,7 +164,7 @@ Result<PartName> part_of(std::string_view name) {
   if (name.find(".lora_") != name.npos || name.find(".token_adapter.") != name.npos ||
       name.find(".base_layer.") != name.npos || (!name.ends_with(".weight") && !bias))
     return unimplemented(concat("tensor '", printable(own), "' of an adapter is not supported"));
-  return PartName{std::string(name.substr(0, last)), end, Part::whole};
+  return TensorPart{std::string(name.substr(0, last)), end, Part::whole};
 }
 
 bool is_adapter_matrix(const FileTensor& tensor) { return tensor.shape.size() == 2 && tensor.elements() > 0; }
@@ -240,7 +240,7 @@ Result<Adapter> Adapter::parse(std::string text, const SafetensorsFile& file, fl
   out.keeps_tied_head_ = is_set(config, "ensure_weight_tying");
   out.files_.push_back(file);
   for (const FileTensor& tensor : file.tensor_list()) {
-    PAGODA_ASSIGN_OR_RETURN(const PartName part, part_of(tensor.name));
+    PAGODA_ASSIGN_OR_RETURN(const TensorPart part, part_of(tensor.name));
     if (part.part == Part::none) continue;
     PAGODA_ASSIGN_OR_RETURN(const TensorView view, view_of(tensor));
     const bool is_factor = part.part != Part::whole && part.part != Part::base &&

@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kTimeoutSeconds = 30;
+constexpr int kModelsTimeoutSeconds = 30;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 // The body of a GET as JSON, and its status.
@@ -28,7 +28,7 @@ Result<std::pair<int, json::value>> fetched(const Url& api, std::string_view pat
                                 body.append(piece);
                                 return ok_status();
                               }};
-  const auto head = http_call({.url = url, .token = key, .timeout_s = kTimeoutSeconds}, keep);
+  const auto head = http_call({.url = url, .token = key, .timeout_s = kModelsTimeoutSeconds}, keep);
   if (!head) return not_reached(head.error(), api);
   boost::system::error_code error;
   json::value value = json::parse(body, error);
