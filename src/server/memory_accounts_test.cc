@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
 std::int64_t used(const MemoryBudget& ledger, std::string_view name) {
   for (const MemoryBudget::Account& account : ledger.accounts())
@@ -50,10 +50,10 @@ TEST(MemoryAccounts, ATextIsNeverTakenForLessThanItsValues) {
 }
 
 TEST(MemoryAccounts, AreCutDownToWhatThereIs) {
-  MemoryBudget ledger(64 * kMiB);
+  MemoryBudget ledger(64 * kMebibyte);
   ServerConfig config;
   config.memory = &ledger;
-  config.max_body_bytes = 50 * kMiB;
+  config.max_body_bytes = 50 * kMebibyte;
   set_log_level(LogLevel::off);
   const MemoryAccounts accounts(config);
   std::int64_t promised = 0;
@@ -63,8 +63,8 @@ TEST(MemoryAccounts, AreCutDownToWhatThereIs) {
     EXPECT_GT(account.promised, 0) << account.name;
   }
   EXPECT_LE(promised, ledger.limit());
-  EXPECT_LE(config.max_body_bytes, static_cast<std::size_t>(32 * kMiB));
-  EXPECT_LE(config.max_stored_answers_bytes, static_cast<std::size_t>(4 * kMiB));
+  EXPECT_LE(config.max_body_bytes, static_cast<std::size_t>(32 * kMebibyte));
+  EXPECT_LE(config.max_stored_answers_bytes, static_cast<std::size_t>(4 * kMebibyte));
 }
 
 TEST(MemoryAccounts, OfAServerThatHasEnoughChangeNothing) {
@@ -77,7 +77,7 @@ TEST(MemoryAccounts, OfAServerThatHasEnoughChangeNothing) {
 }
 
 TEST(MemoryAccounts, ATextThatFindsNoMemoryIsRefusedAndOneThatNeverWillToo) {
-  MemoryBudget ledger(8 * kMiB);
+  MemoryBudget ledger(8 * kMebibyte);
   ServerConfig config;
   config.memory = &ledger;
   RunningServer running(config);
@@ -105,7 +105,7 @@ TEST(MemoryAccounts, ATextThatFindsNoMemoryIsRefusedAndOneThatNeverWillToo) {
 }
 
 TEST(MemoryAccounts, ConnectionsWithoutMemoryAreToldSoAndHealthIsAnswered) {
-  MemoryBudget ledger(16 * kMiB);
+  MemoryBudget ledger(16 * kMebibyte);
   ServerConfig config;
   config.memory = &ledger;
   RunningServer running(config);

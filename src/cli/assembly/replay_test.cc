@@ -23,7 +23,7 @@ const char* const kModel = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/llama"
 const char* const kWindowed = PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/gemma3";
 
 std::string temporary(const std::string& name) {
-  return (std::filesystem::path(testing::TempDir()) / name).string();
+  return (std::filesystem::path(::testing::TempDir()) / name).string();
 }
 
 EngineFlags small_engine() {
@@ -278,7 +278,7 @@ TEST(Replay, RecordedRunsAreDecidedAgainInEveryMode) {
   }
 }
 
-class TamperedLog : public testing::Test {
+class TamperedLog : public ::testing::Test {
  protected:
   void SetUp() override {
     flags_.kv_offloading_bytes = 1 << 20;
