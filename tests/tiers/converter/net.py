@@ -55,6 +55,7 @@ logging.disable(logging.CRITICAL)
 KNOWN = [
     ("deepseek_v2", "norm_topk_prob=True", "transformers takes no notice of it, the models' own code and llama.cpp do"),
     ("deepseek_v2_lite", "norm_topk_prob=True", "likewise"),
+    ("bamba", "", "the converter orders rows for a rotation of whole heads, of which the first half rotates"),
     (
         "nemotron",
         "head_dim=",
