@@ -26,27 +26,16 @@ class Family : public ::testing::TestWithParam<std::string> {
   ~Family() override { std::filesystem::remove_all(folder_); }
 
   static RunnerOptions options(Backend backend, std::int32_t threads, const std::string& dtype) {
-    RunnerOptions options;
+    RunnerOptions options = family_options();
     options.dtype = dtype;
     options.backend = backend;
     options.threads = threads;
-    options.num_blocks = 200;
-    options.max_num_batched_tokens = 512;
-    options.max_context = 128;
     return options;
   }
 
   std::unique_ptr<LocalModelRunner> runner(const std::string& model, Backend backend,
                                            std::int32_t threads = 1, const std::string& dtype = "float32") {
-    auto source = ModelSource::open(model);
-    if (!source) {
-      ADD_FAILURE() << source.error().message();
-      return nullptr;
-    }
-    auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)),
-                                           options(backend, threads, dtype));
-    if (!runner) ADD_FAILURE() << runner.error().message();
-    return runner ? *std::move(runner) : nullptr;
+    return new_runner(ModelSource::open(model), options(backend, threads, dtype));
   }
 
   std::string folder_;

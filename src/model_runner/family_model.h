@@ -276,4 +276,26 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
   return path;
 }
 
+// The options that small models run with.
+inline RunnerOptions family_options() {
+  RunnerOptions options;
+  options.dtype = "float32";
+  options.threads = 1;
+  options.num_blocks = 200;
+  options.max_context = 128;
+  return options;
+}
+
+// The runner of a model, or a failure of the test and null.
+inline std::unique_ptr<LocalModelRunner> new_runner(Result<std::unique_ptr<ModelSource>> source,
+                                                    const RunnerOptions& options) {
+  if (!source) {
+    ADD_FAILURE() << source.error().message();
+    return nullptr;
+  }
+  auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
+  if (!runner) ADD_FAILURE() << runner.error().message();
+  return runner ? *std::move(runner) : nullptr;
+}
+
 }  // namespace pagoda::testing

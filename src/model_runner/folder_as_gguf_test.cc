@@ -88,20 +88,7 @@ std::string text_of(const GgufValue& value) {
 }
 
 std::unique_ptr<LocalModelRunner> runner_of(const std::string& model) {
-  auto source = ModelSource::open(model, {}, {.quantize_activations = false});
-  if (!source) {
-    ADD_FAILURE() << source.error().message();
-    return nullptr;
-  }
-  RunnerOptions options;
-  options.dtype = "float32";
-  options.threads = 1;
-  options.num_blocks = 200;
-  options.max_num_batched_tokens = 512;
-  options.max_context = 128;
-  auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
-  if (!runner) ADD_FAILURE() << runner.error().message();
-  return runner ? *std::move(runner) : nullptr;
+  return new_runner(ModelSource::open(model, {}, {.quantize_activations = false}), family_options());
 }
 
 TestSequence drawn(const std::string& model, const boost::json::value& golden) {

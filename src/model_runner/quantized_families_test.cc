@@ -216,26 +216,11 @@ TEST_P(QuantizedFamily, HasTheBitsOfTheDequantisedModel) {
   const auto drawn = [&](const std::string& which) {
     TestSequence sequence =
         greedy(ids_of(family.at("goldens").as_array().front().as_object().at("prompt_ids")));
-    auto source = ModelSource::open(folder + which, {}, {.quantize_activations = false});
-    if (!source) {
-      ADD_FAILURE() << source.error().message();
-      return sequence;
-    }
-    RunnerOptions options;
-    options.dtype = "float32";
-    options.threads = 1;
-    options.num_blocks = 200;
-    options.max_num_batched_tokens = 512;
-    options.max_context = 128;
     const auto runner =
-        LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
-    if (!runner) {
-      ADD_FAILURE() << runner.error().message();
-      return sequence;
-    }
-    EXPECT_TRUE((*runner)->ignored_tensors().empty()) << (*runner)->ignored_tensors().front();
-    Driver driver(**runner);
-    EXPECT_TRUE(driver.generate({&sequence}, 4).ok());
+        new_runner(ModelSource::open(folder + which, {}, {.quantize_activations = false}), family_options());
+    if (runner == nullptr) return sequence;
+    EXPECT_TRUE(runner->ignored_tensors().empty()) << runner->ignored_tensors().front();
+    EXPECT_TRUE(Driver(*runner).generate({&sequence}, 4).ok());
     return sequence;
   };
   const TestSequence expected = drawn("/plain"), actual = drawn("/quantised");

@@ -32,21 +32,13 @@ struct RunnerKind {
 std::unique_ptr<LocalModelRunner> runner_of(Result<std::unique_ptr<ModelSource>> source,
                                             std::shared_ptr<AdapterSet> adapters,
                                             const RunnerKind& kind = {}) {
-  if (!source) {
-    ADD_FAILURE() << source.error().message();
-    return nullptr;
-  }
-  RunnerOptions options;
+  RunnerOptions options = family_options();
   options.dtype = kind.dtype;
   options.threads = kind.threads;
   options.backend = kind.backend;
   options.num_blocks = 400;
-  options.max_num_batched_tokens = 512;
-  options.max_context = 128;
   options.adapters = std::move(adapters);
-  auto runner = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
-  if (!runner) ADD_FAILURE() << runner.error().message();
-  return runner ? *std::move(runner) : nullptr;
+  return new_runner(std::move(source), options);
 }
 
 std::shared_ptr<AdapterSet> new_set() {

@@ -183,7 +183,10 @@ std::size_t EmulatedDevice::free_bytes() const {
 // behind all.
 template <class Id, class Done>
 Status EmulatedDevice::run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done) {
-  const std::shared_ptr<void> closes(nullptr, [&](void*) { memory_.close(); });
+  const struct Closes {
+    DeviceMemory& memory;
+    ~Closes() { memory.close(); }
+  } closes{memory_};
   for (;;) {
     const Call call(*this);
     PAGODA_RETURN_IF_ERROR(allowed(name));
