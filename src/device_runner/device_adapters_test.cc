@@ -84,14 +84,16 @@ void write_model(const std::string& where) {
   write_safetensors(where + "/model.safetensors", tensors);
 }
 
-// An adapter of every matrix but one in `leave_out` (0: none), of ranks that differ.
-std::string write_adapter(const std::string& where, const std::string& seed, std::size_t leave_out) {
+// An adapter of every matrix but one in `leave_out` (0: none), of one rank (0: of ranks that differ).
+std::string write_adapter(const std::string& where, const std::string& seed, std::size_t leave_out,
+                          std::int64_t of_rank = 0) {
   std::filesystem::create_directories(where);
   std::ofstream(where + "/adapter_config.json") << R"({"peft_type": "LORA", "lora_alpha": 2})";
   std::vector<FamilyTensor> tensors;
   std::size_t number = 0;
   for (const Module& each : modules()) {
-    const auto rank = static_cast<std::int64_t>(1 + (++number + seed.size()) % 9);
+    const auto differing = static_cast<std::int64_t>(1 + (++number + seed.size()) % 9);
+    const std::int64_t rank = of_rank > 0 ? of_rank : differing;
     if (leave_out > 0 && number % leave_out == 0) continue;
     const std::string name = "base_model.model." + each.name;
     FamilyTensor a = tensor(name + ".lora_A.weight", rank, each.columns, 0, 0.1),
@@ -189,9 +191,17 @@ TEST(DeviceAdapters, AreInItsMemoryWhileSomebodyHoldsThem) {
   ASSERT_TRUE(added) << added.error().message();
   const std::int64_t with = step((*added)->id);
   EXPECT_GE(before - with, set->loaded_bytes());
+  EXPECT_LE(before - with, set->most_bytes(1, false));
+  EXPECT_EQ(set->most_bytes(8, false), set->most_bytes(1, false)) << "no more than there are";
   EXPECT_EQ(step((*added)->id), with) << "it is brought once";
   EXPECT_TRUE(set->remove("own"));
   EXPECT_EQ(step((*added)->id), with) << "a request holds it";
+  // One of the largest rank in each matrix takes no more than is kept free for adapters that may come.
+  const std::string largest = write_adapter(folder.path() + "/largest", "largest", 0, 64);
+  ASSERT_TRUE(set->add("largest", *Adapter::open(largest, 1, {})));
+  EXPECT_LE(set->most_bytes(1, false), set->most_bytes(1, true));
+  EXPECT_GE(set->most_bytes(1, false), set->most_bytes(1, true) / 2) << "in bfloat16 it would take half";
+  EXPECT_EQ(set->most_bytes(3, true), 3 * set->most_bytes(1, true));
   added->reset();
   EXPECT_GT(step(kNoAdapter), with);
 }

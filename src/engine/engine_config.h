@@ -17,6 +17,7 @@ struct EngineConfig {
   std::int32_t max_model_len = 0;              // the model's, or less
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
+  std::int32_t max_adapters = 0;               // those of running requests; 0: any number
   std::int32_t block_size = 16;                // --kv-manager virtual: any, else 1..256
   // The KV groups of the model's layers; absent: one group that sees everything, a block a row.
   std::optional<std::vector<KvGroup>> kv_groups = {};
@@ -46,7 +47,8 @@ struct EngineConfig {
             .max_model_len = max_model_len,
             .enable_chunked_prefill = enable_chunked_prefill,
             .policy = scheduling_policy,
-            .preemption_mode = preemption_mode};
+            .preemption_mode = preemption_mode,
+            .max_adapters = max_adapters};
   }
 };
 
@@ -54,6 +56,7 @@ struct EngineConfig {
 inline Status validate(const EngineConfig& config) {
   if (config.max_model_len < 2) return invalid_argument("--max-model-len must be at least 2");
   if (config.max_num_seqs < 1) return invalid_argument("--max-num-seqs must be at least 1");
+  if (config.max_adapters < 0) return invalid_argument("--max-loras must be at least 1");
   if (config.max_num_batched_tokens < 1)
     return invalid_argument("--max-num-batched-tokens must be at least 1");
   if (config.block_size < 1) return invalid_argument("--block-size must be at least 1");

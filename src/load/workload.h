@@ -28,7 +28,8 @@ struct WorkloadRequest {
   // The sender.
   std::string tenant;
   std::int32_t weight = 1, priority = 0;
-  double timeout_s = 0;  // it waits no longer for the answer; 0: as long as it takes
+  std::int32_t adapter = 0;  // number of its low-rank adapter; 0: none
+  double timeout_s = 0;      // it waits no longer for the answer; 0: as long as it takes
 };
 
 class Workload {

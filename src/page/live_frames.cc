@@ -15,9 +15,9 @@ constexpr std::string_view kEventNames[] = {"allocate", "free",     "evict",   "
                                             "copy",     "swap_out", "swap_in", "preempt"};
 constexpr std::string_view kGroupStates[] = {"waiting", "arriving", "running", "swapped", "finished"};
 constexpr std::string_view kSequenceStates[] = {"parked", "arriving", "resident", "swapped", "finished"};
-constexpr std::string_view kCodes[] = {"running", "parked",        "swapped_blocks", "swapped_turn",
-                                       "before",  "swapped_first", "gang_first",     "sequences",
-                                       "blocks",  "budget",        "batch",          "arriving"};
+constexpr std::string_view kCodes[] = {
+    "running",   "parked",   "swapped_blocks", "swapped_turn", "before", "swapped_first", "gang_first",
+    "sequences", "adapters", "blocks",         "budget",       "batch",  "arriving"};
 constexpr std::string_view kReasons[] = {"stop", "length", "abort", "error"};
 
 template <class Enum, std::size_t N>

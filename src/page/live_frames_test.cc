@@ -80,7 +80,7 @@ EngineSnapshot random_state(Draws& draw, const EngineSnapshot& before) {
     RequestSnapshot& request = state.requests.emplace_back();
     request.id = RequestId{static_cast<std::uint64_t>(id)};
     request.state = static_cast<GroupState>(draw.below(3));
-    request.code = static_cast<StandingCode>(draw.below(12));
+    request.code = static_cast<StandingCode>(draw.below(13));
     request.position = draw.below(100);
     request.num_preemptions = static_cast<std::int32_t>(draw.below(2));
     request.first_sequence = static_cast<std::uint32_t>(state.sequences.size());

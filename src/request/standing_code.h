@@ -13,6 +13,7 @@ enum class StandingCode : std::uint8_t {
   swapped_first,   // swapped-out requests come back before anyone else
   gang_first,      // a preempted request brings its sequences back first
   sequences,       // max_num_seqs
+  adapters,        // --max-loras
   blocks,          // it needs more blocks than are free
   budget,          // its turn under the step's budget of tokens
   batch,           // the batch runs to its end first

@@ -1,6 +1,7 @@
 #include "scheduler/group_ops.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -71,6 +72,30 @@ bool has_parked(const SequenceGroup& group) {
   return group.sequences.size() > 1 && std::ranges::any_of(group.sequences, [](const auto& sequence) {
            return sequence->state == SequenceState::parked;
          });
+}
+
+std::int32_t num_adapters(std::span<SequenceGroup* const> groups) {
+  std::vector<AdapterId> ids;
+  for (const SequenceGroup* group : groups)
+    if (group->request.adapter != nullptr) ids.push_back(group->request.adapter->id);
+  std::ranges::sort(ids);
+  const auto repeated = std::ranges::unique(ids);
+  return static_cast<std::int32_t>(repeated.begin() - ids.begin());
+}
+
+bool may_bring_adapter(const SequenceGroup& group, std::span<SequenceGroup* const> running,
+                       const SchedulerConfig& config) {
+  const RequestAdapter* const adapter = group.request.adapter.get();
+  if (config.max_adapters == 0 || adapter == nullptr) return true;
+  const auto has_it = [&](const SequenceGroup* other) {
+    return other->request.adapter != nullptr && other->request.adapter->id == adapter->id;
+  };
+  return std::ranges::any_of(running, has_it) || num_adapters(running) < config.max_adapters;
+}
+
+std::string adapters_taken(std::string_view start, const SchedulerConfig& config) {
+  return concat(start, " for its adapter: requests with ", config.max_adapters,
+                " others are running, as many as --max-loras allows.");
 }
 
 const char* width_name(const SamplingParams& sampling) {

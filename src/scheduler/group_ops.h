@@ -2,6 +2,8 @@
 // Operations that every scheduler shares on the sequences of a group: the three verbs on the plain data and
 // on the KV manager, and the checks that depend on the request alone.
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "kv_cache/kv_manager.h"
@@ -24,6 +26,15 @@ bool lockstep_ready(const SequenceGroup& group);
 
 // Some of its several sequences have no K/V: they were preempted, and come back one after the other.
 bool has_parked(const SequenceGroup& group);
+
+// Different adapters of the groups.
+std::int32_t num_adapters(std::span<SequenceGroup* const> groups);
+// Whether the group may run beside those that do, as far as adapters are limited.
+bool may_bring_adapter(const SequenceGroup& group, std::span<SequenceGroup* const> running,
+                       const SchedulerConfig& config);
+
+// Why a group that may not bring its adapter waits. `start`: "It waits".
+std::string adapters_taken(std::string_view start, const SchedulerConfig& config);
 
 // The parameter that says how many sequences a request runs at once.
 const char* width_name(const SamplingParams& sampling);

@@ -80,6 +80,7 @@ void OrcaScheduler::admit() {
   while (!waiting_.empty()) {
     SequenceGroup& group = *waiting_.front();
     if (num_seqs + group.num_reserved() > config_.max_num_seqs || !may_join(group)) return;
+    if (!may_bring_adapter(group, running_, config_)) return;
     Sequence& sequence = *group.sequences.front();
     kv_.add_sequence(sequence.id, sequence.tokens, "", false);
     if (!kv_.reserve(sequence.id, sequence.num_prompt_tokens, num_tokens_of(group.request),
@@ -198,6 +199,9 @@ Standing OrcaScheduler::standing(const SequenceGroup& group) const {
     out.code = StandingCode::sequences;
     out.reason = concat("It waits: it runs ", group.num_reserved(), " sequence(s), and ", num_seqs,
                         " of max_num_seqs = ", config_.max_num_seqs, " are taken.");
+  } else if (!may_bring_adapter(group, running_, config_)) {
+    out.code = StandingCode::adapters;
+    out.reason = adapters_taken("It waits", config_);
   } else {
     out.code = StandingCode::blocks;
     out.reason = concat("It waits for regions for its complete answers, ", out.blocks_needed,
@@ -232,6 +236,7 @@ void OrcaScheduler::check_invariants() const {
     CHECK(group->sequences.front()->state == SequenceState::parked);
   }
   CHECK(num_seqs <= config_.max_num_seqs);
+  CHECK(config_.max_adapters == 0 || num_adapters(running_) <= config_.max_adapters);
   CHECK(batch_.num_tokens <= config_.max_num_batched_tokens);
 }
 

@@ -30,6 +30,7 @@ struct SchedulerConfig {
   bool enable_chunked_prefill = true;          // off: a prompt runs whole in one step
   SchedulingPolicy policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;
+  std::int32_t max_adapters = 0;  // low-rank adapters of the groups that run together; 0: any number
 };
 
 // A group's state, and the reason for it.

@@ -189,6 +189,8 @@ void VllmScheduler::check_invariants() const {
   records_.queues.check_invariants();
   records_.plans.check_invariants();
   CHECK(records_.queues.num_reserved() <= records_.config.max_num_seqs);
+  CHECK(records_.config.max_adapters == 0 ||
+        num_adapters(records_.queues.running()) <= records_.config.max_adapters);
   CHECK(records_.plan().batch().num_tokens <= records_.config.max_num_batched_tokens);
 }
 

@@ -173,6 +173,7 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
   engine.async_scheduling = !baseline && Draw(seed, 5).one_in(2);
   Draw tiers(seed, 4);
   engine.kv_tiers = engine.enable_prefix_caching && tiers.one_in(2);
+  engine.max_adapters = Draw(seed, 6).between(0, 3);
   if (engine.kv_tiers)
     out.tiers = {.num_blocks = tiers.between(1, static_cast<std::int32_t>(4 * out.num_blocks)),
                  .block_bytes = 1024.0 * engine.block_size,
@@ -181,7 +182,8 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
 }
 
 std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const SimulationOptions& options) {
-  Draw draw(seed, 2);
+  Draw draw(seed, 2), adapters(seed, 7);
+  const bool has_adapters = adapters.one_in(3);
   std::vector<WorkloadRequest> out(static_cast<std::size_t>(draw.between(3, 30)));
   const double gap = draw.among({0.0, 0.005, 0.05, 0.2});
   double at = 0;
@@ -195,6 +197,7 @@ std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const Simulation
     request.tenant = std::string(1, static_cast<char>('a' + tenant));
     request.weight = 1 + tenant;
     request.priority = draw.between(0, 2);
+    if (has_adapters) request.adapter = adapters.between(0, 4);
     if (draw.one_in(8)) request.timeout_s = 0.01 + draw.share(2);
     if (draw.one_in(3)) {
       request.shared_prefix_tokens = draw.between(1, request.prompt_tokens);

@@ -21,7 +21,7 @@ namespace {
 using namespace run_log;
 
 constexpr std::string_view kMagic = "PAGODARL";
-constexpr std::uint8_t kVersion = 11;
+constexpr std::uint8_t kVersion = 12;
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 
 enum class Kind : std::uint8_t {

@@ -150,6 +150,7 @@ void code_header(Coder code, Header& header) {
   code(engine.max_model_len, 2, kMaxInt32);
   code(engine.max_num_seqs, 1, kMaxInt32);
   code(engine.max_num_batched_tokens, 1, kMaxInt32);
+  code(engine.max_adapters, 0, kMaxInt32);
   code(engine.block_size, 1, kMaxBlockSize);
   code_caching(code, engine);
   code(engine.enable_chunked_prefill);

@@ -1,8 +1,11 @@
 #include "sim/simulated_request.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "base/random.h"
+#include "base/strings.h"
 
 namespace pagoda {
 namespace {
@@ -39,6 +42,12 @@ Request make_simulated_request(const WorkloadRequest& from, std::uint64_t number
   out.tenant = from.tenant;
   out.weight = from.weight;
   out.priority = from.priority;
+  if (from.adapter > 0) {
+    RequestAdapter adapter;
+    adapter.id = AdapterId{from.adapter};
+    adapter.name = adapter.identity = concat("adapter ", from.adapter);
+    out.adapter = std::make_shared<const RequestAdapter>(std::move(adapter));
+  }
   SamplingParams& sampling = out.sampling;
   sampling.max_tokens = std::max(1, from.output_tokens);
   sampling.ignore_eos = true;

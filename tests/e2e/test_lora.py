@@ -226,6 +226,18 @@ def test_a_device_computes_them(merged):
         assert ask(client, "base", **short)[:2] == alone[0]
 
 
+def test_no_more_run_together_than_may(merged):
+    """With room for one adapter at a time, requests with different ones take turns, and each is answered."""
+    flags = ["--enable-lora", "--max-loras", "1", "--lora-modules", *(f"{name}={ADAPTERS / name}" for name in NAMES)]
+    with serving(MODEL, *FLAGS, *flags) as server, client_of(server) as client:
+        jobs = ["base", *NAMES] * 3
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as threads:
+            together = list(threads.map(lambda name: ask(client, name)[:2], jobs))
+        assert [tokens for tokens, _ in together] == [merged[name][0] for name in jobs]
+        metrics = httpx.get(f"{server.url}/metrics", timeout=60).text
+        assert 'max_lora="1"' in metrics
+
+
 def test_all_engines_of_a_server_have_them(merged):
     flags = ["--data-parallel-size", "2", "--threads", "2", "--enable-lora", "--lora-modules"]
     with serving(MODEL, *FLAGS, *flags, f"plain={ADAPTERS / 'plain'}") as server, client_of(server) as client:

@@ -26,6 +26,9 @@ class LoadedAdapters final : public AdapterCatalog {
 
   // As AdapterSet.
   std::int64_t loaded_bytes() const { return set_->loaded_bytes(); }
+  std::int64_t most_bytes(std::int32_t count, bool others_may_come) const {
+    return set_->most_bytes(count, others_may_come);
+  }
   void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account) {
     set_->set_memory(memory, account);
   }

@@ -256,7 +256,7 @@ Status AssembledEngine::Parts::connect_observers(const EngineFlags& flags, const
   core.add_observer(*replica.first_answer);
   if (flags.lora.enable) {
     replica.adapters = std::make_unique<AdapterMetrics>(metrics.labelled(concat("engine=\"", number, "\"")),
-                                                        flags.lora.max_told());
+                                                        flags.lora.max_together(uses_device(flags)));
     core.add_observer(*replica.adapters);
   }
   if (flags.kv_events.enabled) {
@@ -362,6 +362,9 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
     numbers.draft_bytes_per_token = draft.kv_bytes_per_token();
     numbers.kv_room.taken += draft.step_bytes();
   }
+  if (parts.adapters != nullptr && uses_device(flags))
+    numbers.kv_room.taken +=
+        parts.adapters->most_bytes(flags.lora.max_together(true), flags.lora.runtime_updating);
   PAGODA_ASSIGN_OR_RETURN(auto plan, plan_engine(flags, numbers, host_memory()));
   plan.engine.log_stats = report == Report::table && !flags.disable_log_stats;
 

@@ -14,6 +14,7 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   EngineConfig out;
   out.max_model_len = plan.kv.max_model_len;
   out.max_num_seqs = flags.max_num_seqs;
+  if (flags.lora.enable) out.max_adapters = flags.lora.max_together(uses_device(flags));
   out.max_num_batched_tokens = model.max_num_batched_tokens;
   out.block_size = block_size;
   const std::vector<KvGroup>& groups = plan.groups.groups;

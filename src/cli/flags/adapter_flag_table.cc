@@ -46,10 +46,11 @@ std::vector<Flag> adapter_flag_table(EngineFlags& all) {
                   "cached), or a GGUF file for a GGUF model"},
       {.name = "max-loras",
        .value = count(flags.max_loras),
-       .help = "number of adapters told to routers; a batch may have any number of them",
-       .details = "number of adapters that the metric `vllm:lora_requests_info` tells to routers. vLLM "
-                  "computes so many in a batch; here a batch may have any number of them",
-       .default_text = "--max-cpu-loras"},
+       .help = "adapters of the requests that run together; others wait",
+       .details =
+           "adapters of the requests that run together; a request with another one waits. A device keeps "
+           "memory free for so many",
+       .default_text = "--max-cpu-loras, 8 on a device"},
       {.name = "max-cpu-loras",
        .value = count(flags.max_cpu_loras),
        .help = "adapters that may be loaded at the same time; all stay in memory",

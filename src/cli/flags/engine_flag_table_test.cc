@@ -206,11 +206,15 @@ TEST(EngineFlags, AdaptersThatRequestsChoose) {
     all += concat(each.name, " ", each.path, " ", each.base_model_name, "; ");
   EXPECT_EQ(all, "a /x/a ; b p=q m; c d=e ; ");
   EXPECT_EQ(lora.max_rank, 320);
-  EXPECT_EQ(lora.max_loaded(), 100) << "as many as are told";
+  EXPECT_EQ(lora.max_loaded(), 100) << "as many as may run together";
   EXPECT_EQ(LoraFlags{}.max_loaded(), 64);
   LoraFlags few;
   few.max_cpu_loras = 3;
-  EXPECT_EQ(few.max_told(), 3);
+  EXPECT_EQ(few.max_together(false), 3);
+  EXPECT_EQ(few.max_together(true), 3) << "no more than may be loaded";
+  EXPECT_EQ(LoraFlags{}.max_together(false), 64);
+  EXPECT_EQ(LoraFlags{}.max_together(true), 8);
+  EXPECT_EQ(lora.max_together(true), 100);
   const std::pair<const char*, const char*> wrong[] = {
       {"a", "'a' is not NAME=PATH"},
       {"=a", "'=a' lacks the adapter's name"},

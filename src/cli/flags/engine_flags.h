@@ -101,9 +101,8 @@ struct LoraModule {
 };
 struct LoraFlags {
   bool enable = false;
-  std::vector<LoraModule> modules;  // loaded at start
-  // vLLM's bound for a batch, which has none here: told to routers, and at most max_cpu_loras.
-  std::optional<std::int32_t> max_loras;
+  std::vector<LoraModule> modules;            // loaded at start
+  std::optional<std::int32_t> max_loras;      // those of running requests; at most max_cpu_loras
   std::optional<std::int32_t> max_cpu_loras;  // loaded at the same time
   std::int32_t max_rank = 16;
   bool runtime_updating = false;  // requests of administrators may load others
@@ -112,7 +111,11 @@ struct LoraFlags {
     constexpr std::int32_t kDefault = 64;
     return max_cpu_loras.value_or(std::max(kDefault, max_loras.value_or(1)));
   }
-  std::int32_t max_told() const { return max_loras.value_or(max_loaded()); }
+  // A device has to keep memory free for all that may be in a step.
+  std::int32_t max_together(bool on_device) const {
+    constexpr std::int32_t kOnDevice = 8;
+    return max_loras.value_or(on_device ? std::min(kOnDevice, max_loaded()) : max_loaded());
+  }
 };
 
 struct EngineFlags {

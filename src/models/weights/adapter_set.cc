@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -23,6 +25,7 @@ struct AdapterSet::Loaded final : RequestAdapter {
 
 namespace {
 
+constexpr std::int64_t kTableBytes = 256;  // a copy has no more of them for a matrix
 constexpr std::string_view kMerge = ": merge the adapter at start (--lora)";
 
 // The factors as a product x A^T B^T has them, of a tensor [outputs, inputs].
@@ -96,6 +99,20 @@ FactorSizes sizes_of(const std::vector<TakenPart>& parts) {
   }
   out.meanwhile += 4 * largest;
   return out;
+}
+
+// With all factors of this rank, in float32.
+std::int64_t most_bytes_of_one(const AdapterTargets& targets, std::int32_t rank) {
+  std::int64_t bytes = 0;
+  for (const std::vector<AdapterTargetPart>& matrix : targets.matrices) {
+    std::set<std::string_view> seen;
+    for (const AdapterTargetPart& part : matrix) {
+      const LowRank like(LowRank::Type::float32, part.columns);
+      bytes += like.left_bytes(part.rows, rank);
+      if (seen.insert(part.tensor).second) bytes += like.right_bytes(rank);
+    }
+  }
+  return bytes;
 }
 
 // The factors of one packed matrix. Parts of one tensor share what A makes.
@@ -201,6 +218,18 @@ std::int64_t AdapterSet::loaded_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& each : loaded_) bytes += each->bytes;
   return bytes;
+}
+
+std::int64_t AdapterSet::most_bytes(std::int32_t count, bool others_may_come) const {
+  const std::lock_guard lock(mutex_);
+  if (targets_ == nullptr) return 0;
+  const std::int64_t tables = kTableBytes * std::ssize(targets_->matrices);
+  if (others_may_come) return count * (tables + most_bytes_of_one(*targets_, limits_.max_rank));
+  std::vector<std::int64_t> bytes;
+  for (const auto& each : loaded_) bytes.push_back(each->bytes);
+  std::ranges::sort(bytes, std::greater());
+  bytes.resize(std::min(bytes.size(), static_cast<std::size_t>(count)));
+  return std::reduce(bytes.begin(), bytes.end()) + std::ssize(bytes) * tables;
 }
 
 Result<MemoryReservation> AdapterSet::reserve(std::int64_t bytes) const {

@@ -43,6 +43,9 @@ class AdapterSet {
   // whoever holds an adapter. Once; before it nothing is counted.
   void set_memory(MemoryBudget& memory, MemoryBudget::AccountId account);
   std::int64_t loaded_bytes() const;  // the sum over those that are loaded
+  // Copies of `count` of them, with their tables, take no more: those of the largest that are loaded or,
+  // where others may come, of any that add() takes.
+  std::int64_t most_bytes(std::int32_t count, bool others_may_come) const;
 
   // May take seconds. already_exists: one of this name is there, and is not to be replaced. unimplemented,
   // by name: what only an adapter that is merged at start may change. invalid_argument: it is of another

@@ -28,7 +28,7 @@ void Admission::admit_in_order() {
   while (!records_.queues.waiting().empty() && records_.budget.left() > 0) {
     SequenceGroup& group = next_waiting();
     if (waits_for_step_in_flight(group)) return;
-    if (num_seqs + group.num_reserved() > records_.config.max_num_seqs) return;
+    if (num_seqs + group.num_reserved() > records_.config.max_num_seqs || !has_adapter_place(group)) return;
     if (arrivals_.begin(group)) {
       num_seqs += group.num_reserved();
       continue;
@@ -39,6 +39,10 @@ void Admission::admit_in_order() {
     run_now(group);
     if (has_parked(group)) return;
   }
+}
+
+bool Admission::has_adapter_place(const SequenceGroup& group) const {
+  return may_bring_adapter(group, records_.queues.running(), records_.config);
 }
 
 // With turns, the first waiting group of the tenant whose turn it is; turns change with every step.
@@ -86,7 +90,8 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
     SequenceGroup& group = **records_.queues.swapped().begin();
     if (waits_for_step_in_flight(group)) return false;
     if (records_.budget.left() == 0) return false;
-    if (num_seqs + group.num_reserved() > records_.config.max_num_seqs) return false;
+    if (num_seqs + group.num_reserved() > records_.config.max_num_seqs || !has_adapter_place(group))
+      return false;
     const bool alone = records_.queues.running().empty();
     const SwapIn back = swap_in_of(group, records_.kv);
     const std::int64_t needed = back.blocks + back.growth;

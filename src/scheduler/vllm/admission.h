@@ -34,6 +34,8 @@ class Admission {
   // Gives the group's first sequence its cached prefix and blocks for its prompt. False: it does not fit;
   // nothing but the hints for a later try has changed. The group stays in the waiting queue either way.
   bool try_admit(SequenceGroup& group);
+  // Whether it may run beside the others with the adapter that it has.
+  bool has_adapter_place(const SequenceGroup& group) const;
   // Whether a step that is planned ahead cannot admit it.
   bool waits_for_step_in_flight(const SequenceGroup& group) const;
   // Runs a group that is in no queue and whose sequences have their blocks; returns its position.

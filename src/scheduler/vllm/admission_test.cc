@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "scheduler/group_ops.h"
 #include "scheduler/vllm/parts_test_support.h"
+#include "scheduler/vllm/standing.h"
 
 namespace pagoda {
 namespace {
@@ -59,6 +61,41 @@ TEST(Admission, NobodyIsSkipped) {
 }
 
 // Drafts need not leave tokens for those who cannot be admitted.
+TEST(Admission, NoMoreAdaptersAreTogetherThanMayBe) {
+  SchedulerConfig config = kConfig;
+  config.max_num_seqs = 4;
+  config.max_adapters = 1;
+  testing::Parts parts(config, {.block_size = 4, .num_blocks = 16, .num_swap_blocks = 8});
+  const auto adapter = [](std::int32_t id) {
+    RequestAdapter made;
+    made.id = AdapterId{id};
+    return std::make_shared<const RequestAdapter>(std::move(made));
+  };
+  for (const std::int32_t id : {1, 0, 1, 2, 0}) {
+    SequenceGroup& group = parts.add(4);
+    if (id > 0) group.request.adapter = adapter(id);
+  }
+  parts.begin_step();
+  parts.admission.admit();
+  parts.end_step();
+  EXPECT_EQ(states(parts), std::vector({kRunning, kRunning, kRunning, kWaiting, kWaiting}))
+      << "the same adapter joins, another waits, and nobody passes it";
+  EXPECT_EQ(standing_of(*parts.groups[3], parts.records).code, StandingCode::adapters);
+  for (const std::size_t ended : {0u, 2u}) {
+    parts.begin_step();
+    parts.preemption.preempt(*parts.groups[ended]);
+    parts.end_step();
+    for (const auto& sequence : parts.groups[ended]->sequences)
+      finish_sequence(*sequence, FinishReason::abort, parts.kv);
+    parts.records.queues.remove(*parts.groups[ended]);
+  }
+  parts.begin_step();
+  parts.admission.admit();
+  EXPECT_EQ(parts.groups[3]->state, kRunning);
+  EXPECT_EQ(parts.groups[4]->state, kRunning);
+  parts.end_step();
+}
+
 TEST(Admission, TellsTheBudgetThatTheQueueIsBlocked) {
   testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
   parts.add(8);

@@ -12,7 +12,8 @@ constexpr std::int32_t kFewDecodes = 16;  // beside so many a prompt takes littl
 // Takes a place from a tenant that has many; the group that gives way is computed once more, since while
 // any group is swapped out none is admitted. False: there is none.
 bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
-  const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs;
+  const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs &&
+                    admission_.has_adapter_place(newcomer);
   if (fits && admission_.try_admit(newcomer)) return true;
   if (records_.queues.running().empty()) return false;
   if (records_.plan().ahead()) {

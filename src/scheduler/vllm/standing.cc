@@ -75,6 +75,9 @@ Standing of_waiting(const SequenceGroup& group, const SchedulerRecords& records)
     out.code = StandingCode::sequences;
     out.reason = concat(start, ": it runs up to ", group.num_reserved(), " sequence(s), and ", num_seqs,
                         " of max_num_seqs = ", records.config.max_num_seqs, " are taken.");
+  } else if (!may_bring_adapter(group, records.queues.running(), records.config)) {
+    out.code = StandingCode::adapters;
+    out.reason = adapters_taken(start, records.config);
   } else if (out.blocks_needed > free) {
     out.code = StandingCode::blocks;
     out.reason = concat(start, ": it needs ", out.blocks_needed, " KV blocks and ", free, " are free.");
