@@ -46,14 +46,13 @@ std::vector<Flag> adapter_flag_table(EngineFlags& all) {
                   "cached), or a GGUF file for a GGUF model"},
       {.name = "max-loras",
        .value = count(flags.max_loras),
-       .help = "adapters of the requests that run together; others wait",
-       .details =
-           "adapters of the requests that run together; a request with another one waits. A device keeps "
-           "memory free for so many",
+       .help = "maximum number of adapters among running requests; others wait",
+       .details = "maximum number of adapters among running requests; a request with another adapter waits. "
+                  "A device reserves memory for this many",
        .default_text = "--max-cpu-loras, 8 on a device"},
       {.name = "max-cpu-loras",
        .value = count(flags.max_cpu_loras),
-       .help = "adapters that may be loaded at the same time; all stay in memory",
+       .help = "maximum number of loaded adapters; all stay in memory",
        .default_text = "64, or --max-loras if that is more"},
       {.name = "max-lora-rank",
        .value = std::move(rank),

@@ -10,7 +10,7 @@ const kReasons = {
   before: (r) => r.position >= 50 ? 'at least 50 requests ahead' : `${plural(r.position, 'request')} ahead`,
   swapped_first: () => 'swapped-out requests resume first', gang_first: () => 'a running request resumes its parked sequences first',
   sequences: (r, s) => `no free sequence slot (--max-num-seqs ${s.hello.max_num_seqs})`,
-  adapters: () => 'requests with other adapters run (--max-loras)',
+  adapters: () => 'waits for a running adapter to finish (--max-loras)',
   budget: () => 'token budget of the step is used up (--max-num-batched-tokens)', batch: () => 'waits for the current batch to finish',
   arriving: () => 'its KV cache is being loaded from a tier',
 };
