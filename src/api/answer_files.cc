@@ -107,7 +107,7 @@ Result<std::shared_ptr<const AnswerFiles>> AnswerFiles::open(const std::string& 
 
 AnswerFiles::~AnswerFiles() { ::close(lock_); }
 
-// Ids come from clients in part: they name no file.
+// Files are named by a hash because parts of an id come from clients.
 std::string AnswerFiles::path_of(std::string_view id) const {
   char name[33];
   std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(xxh64(id, 1)),

@@ -1,13 +1,14 @@
 #pragma once
-// AnswerFiles: stored answers as files of one folder, one each, so that they outlive the process. It does not
-// decide which are kept, or for how long (answer_store.h). A file appears complete or not at all: it is
-// written under another name and renamed. It has the lengths of its parts and a checksum. Damaged files are
-// removed, foreign ones left alone. Files are not synced: a power failure may lose the last ones.
+// AnswerFiles: stores answers on disk, one file per answer in one folder, so that they outlive the process.
+// It does not decide which answers are kept, or for how long (answer_store.h). Files are written under a
+// temporary name and renamed, so a file is either complete or absent. A file records the lengths of its parts
+// and a checksum. Damaged files are removed; files that are not ours are left alone. Files are not synced: a
+// power failure may lose the latest ones.
 //
 //     "pagoda answer 1\n" {"id","owner","answer":bytes,"conversation":bytes,"xxh64"} "\n" answer conversation
 //
-// Invariants: what read() gives is what write() was given; one process has the folder, by a lock on it.
-// Threads: any, for different ids; for the same id one at a time. Owner: the AnswerStore.
+// Invariants: read() returns exactly what write() stored; a lock on the folder restricts it to one process.
+// Threads: any, for different ids; one at a time for the same id. Owner: the AnswerStore.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -25,21 +26,21 @@ class AnswerFiles {
  public:
   struct Found {
     std::string id, owner;
-    std::size_t bytes = 0;  // as StoredAnswer counts them
+    std::size_t bytes = 0;  // counted as in StoredAnswer::bytes()
   };
 
-  // Creates the folder if missing, for this user only. invalid_argument, in one line: it cannot be created or
-  // written, or another process uses it.
+  // Creates the folder if missing, accessible to this user only. invalid_argument, with a one-line message,
+  // if the folder cannot be created or written, or if another process uses it.
   static Result<std::shared_ptr<const AnswerFiles>> open(const std::string& folder);
   ~AnswerFiles();
   AnswerFiles(const AnswerFiles&) = delete;
 
-  // All files, least recently used first. Leftovers of a process that was killed are removed.
+  // Lists all files, least recently used first. Removes temporary files left by a killed process.
   std::vector<Found> list() const;
   bool write(const std::string& id, const StoredAnswer& answer) const;
   std::optional<StoredAnswer> read(const std::string& id) const;
   void remove(const std::string& id) const;
-  void note_use(const std::string& id) const;  // for the order of list()
+  void note_use(const std::string& id) const;  // marks as most recently used
 
  private:
   AnswerFiles(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
@@ -49,7 +50,7 @@ class AnswerFiles {
   const int lock_;  // file descriptor
 };
 
-// The parts of a file's bytes; nullopt if incomplete or damaged. A function of its own for fuzzing.
+// Splits a file's bytes into their parts; nullopt if incomplete or damaged. Exposed for fuzzing.
 struct ParsedAnswerFile {
   std::string id, owner, answer, conversation;
 };

@@ -4,7 +4,7 @@
 
 namespace pagoda {
 
-// Under the lock, so that no bell outlives its reader.
+// Called under the lock, so that no bell is called after its reader's destruction.
 void AnswerLog::ring_all() {
   for (const auto& [id, ring] : bells_) ring();
 }
@@ -46,7 +46,7 @@ bool AnswerLog::Reader::take(std::string& out, std::size_t max_bytes) {
     out.append(log_->text_, begin, ends[next_] - begin);
   }
   if (next_ < ends.size()) {
-    log_->bells_.at(bell_)();  // there is more at once
+    log_->bells_.at(bell_)();  // more is available already
     return true;
   }
   return !log_->ended_;

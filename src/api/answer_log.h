@@ -1,9 +1,9 @@
 #pragma once
-// AnswerLog: the events of one streamed answer, kept while it is made and as long as the answer is, so that
-// any number of clients can follow it, from the beginning or from where they broke off. Not how events look
-// (the protocol's writer), and not where they go (server/). Bounded in bytes: beyond them what is made is not
-// kept, and readers get what is there and no end. Invariant: events are numbered from 0; a reader gets each
-// once, in order. Threads: any; bells are rung by who appends.
+// AnswerLog: the events of one streamed answer, kept for as long as the stored answer. Any number of clients
+// can follow it, from the beginning or from where they disconnected. The protocol's writer defines the form
+// of events, and server/ sends them. Bounded in bytes: events beyond the bound are dropped, so readers get
+// the earlier ones but not the final one. Invariant: events are numbered from 0; a reader gets each once, in
+// order. Threads: any; the appending thread calls the readers' `ring`.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,13 +21,14 @@ class AnswerLog : public std::enable_shared_from_this<AnswerLog> {
   explicit AnswerLog(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void append(std::string_view event);
-  void end();  // nothing will be appended any more
+  void end();  // no further append() follows
 
   class Reader {
    public:
     ~Reader();
     Reader(const Reader&) = delete;
-    // Appends what there is, near `max_bytes`. False: that was all there will be.
+    // Appends the events available to `out`, up to about `max_bytes`. Returns false once the log has ended
+    // and all its events have been taken.
     bool take(std::string& out, std::size_t max_bytes);
 
    private:
@@ -38,7 +39,8 @@ class AnswerLog : public std::enable_shared_from_this<AnswerLog> {
     const std::uint64_t bell_;
     std::size_t next_;
   };
-  // From event `first` on. `ring` is called when there is more, on any thread: it hands over and returns.
+  // Reads from event `first` on. `ring` is called on any thread, under the log's lock, when more is
+  // available; it must only hand over and return.
   std::unique_ptr<Reader> follow(std::size_t first, std::function<void()> ring);
 
   std::size_t bytes() const;

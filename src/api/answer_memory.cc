@@ -7,9 +7,9 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kRequestBytes = 2048;  // a choice or prompt, whatever its length
-constexpr std::int64_t kTokenBytes = 16;      // a token's id and its text, each in a list that has grown
-constexpr std::int64_t kHeapBytes = 16;       // the overhead of a list beside its entries
+constexpr std::int64_t kRequestBytes = 2048;  // per choice or prompt, regardless of its length
+constexpr std::int64_t kTokenBytes = 16;      // a token's id and text, each in a list with spare capacity
+constexpr std::int64_t kHeapBytes = 16;       // overhead of a list besides its entries
 
 std::int64_t logprobs_bytes(std::int32_t alternatives) {
   return static_cast<std::int64_t>(sizeof(std::optional<TokenLogprobs>)) + kHeapBytes +

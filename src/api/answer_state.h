@@ -1,7 +1,7 @@
 #pragma once
-// AnswerState: the growing answer of one call, independent of protocols: outputs of the engine in; choices
-// with final text, finish reasons and usage out. It detokenizes and matches stop strings. Each protocol's
-// AnswerWriter has one and writes it in its form.
+// AnswerState: the growing answer of one call, independent of the protocol: takes engine outputs and produces
+// choices with final text, finish reasons and usage. It detokenizes and matches stop strings. Each protocol's
+// AnswerWriter owns an AnswerState and writes it in the protocol's form.
 //
 // Invariant: once finished(), add() changes nothing; every choice has a finish reason, or error() says why
 // not. Threads: none; one at a time.
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// The engine's account of one prompt.
+// Data that the engine reports for one prompt.
 struct PromptState {
   std::int32_t num_cached_tokens = 0;
   RequestTimes times;
@@ -37,14 +37,14 @@ class AnswerState {
   const Status& error() const { return error_; }
 
   std::size_t num_choices() const { return choices.size(); }
-  std::size_t width() const { return static_cast<std::size_t>(options_.n); }  // choices of a prompt
+  std::size_t width() const { return static_cast<std::size_t>(options_.n); }  // choices per prompt
   Usage usage_of(std::size_t prompt_begin, std::size_t prompt_end) const;
   Usage usage() const { return usage_of(0, prompts.size()); }
-  RequestTimes times() const;  // the prompt that was done last
+  RequestTimes times() const;  // times of the prompt that finished last
 
-  std::vector<ChoiceState> choices;  // prompt * n + sequence; the writer takes what is fresh
+  std::vector<ChoiceState> choices;  // index: prompt * n + sequence; the writer takes `fresh`
   std::vector<PromptState> prompts;
-  std::vector<SequenceDelta> best_so_far;  // by prompt: not yet written; without tokens: nothing new
+  std::vector<SequenceDelta> best_so_far;  // by prompt, not yet written; no tokens: nothing new
 
  private:
   const AnswerOptions& options_;

@@ -34,7 +34,7 @@ AnswerStore::~AnswerStore() {
 }
 
 void AnswerStore::remove(Entries::iterator entry) {
-  // One that is being written is removed by who writes it.
+  // A file that is being written is removed by the writer thread.
   if (entry->second.written && entry->first != being_written_) files_->remove(entry->first);
   bytes_ -= entry->second.bytes;
   by_use_.erase(entry->second.place);
@@ -140,7 +140,7 @@ void AnswerStore::write_files() {
     lock.lock();
     being_written_.clear();
     entry = entries_.find(id);
-    if (entry == entries_.end()) {  // erased meanwhile
+    if (entry == entries_.end()) {  // erased in the meantime
       files_->remove(id);
     } else if (written) {
       entry->second.written = true;

@@ -1,12 +1,12 @@
 #pragma once
-// AnswerStore: answers that clients can retrieve by id. Its texts are opaque, and limited in bytes; the least
-// recently used is evicted first. Only its owner can find an answer.
+// AnswerStore: answers that clients can retrieve by id. Texts are opaque, and their total size is limited;
+// the least recently used answer is evicted first. Only an answer's owner can find it.
 //     add(running) -> finish -> settled            with files (answer_files.h): settled -> written
 //     add ----------------------> settled
-//   * Running answers are in memory and are never evicted. Files are written on a thread of the store's own,
-//     so that a slow disk blocks no request; an answer is in memory, within the bound, until it is written.
+//   * Running answers are in memory and are never evicted. A dedicated thread writes files, so that a slow
+//     disk blocks no request; an answer stays in memory, within the bound, until it is written.
 //   * Invariant: bytes() is the sum over all listed answers, written or not, and at most the bound.
-// Threads: any. Owner: the server; it ends after its users, and then writes the rest.
+// Threads: any. Owner: the server. The store outlives its users; its destructor writes the remaining answers.
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace pagoda {
 struct StoredAnswer {
   std::string owner;
   std::string answer;        // as returned to a client
-  std::string conversation;  // the conversation that it answers
+  std::string conversation;  // the conversation up to this answer
   bool running = false;
-  // Its stream so far, for clients that follow it; not in files. Null: not streamed.
+  // Events streamed so far, for clients that follow the answer; not written to files. Null if not streamed.
   std::shared_ptr<AnswerLog> log = {};
 
   std::size_t bytes() const {
@@ -41,16 +41,17 @@ struct StoredAnswer {
 
 class AnswerStore {
  public:
-  // 0: nothing is kept. `files` null: in memory.
+  // `max_bytes` 0: keeps no answers. `files` null: answers are kept in memory only.
   explicit AnswerStore(std::size_t max_bytes, std::shared_ptr<const AnswerFiles> files = nullptr);
   ~AnswerStore();
   AnswerStore(const AnswerStore&) = delete;
 
   bool enabled() const { return max_bytes_ > 0; }
   std::size_t max_bytes() const { return max_bytes_; }
-  // False: the id exists, or the answer does not fit.
+  // Returns false if the id exists or the answer does not fit.
   bool add(const std::string& id, StoredAnswer answer);
-  // Stores the end of a running answer. False: it has been erased, or is no longer running.
+  // Stores the final text of a running answer. Returns false if the answer was erased or is no longer
+  // running.
   bool finish(const std::string& id, std::string answer);
   std::optional<StoredAnswer> find(std::string_view id, std::string_view owner);
   bool erase(std::string_view id, std::string_view owner);
@@ -61,7 +62,7 @@ class AnswerStore {
 
  private:
   struct Entry {
-    StoredAnswer answer;  // without its texts once they are in a file
+    StoredAnswer answer;  // without its texts once they have been written to a file
     std::size_t bytes = 0;
     bool written = false;
     std::list<std::string>::iterator place;
@@ -77,19 +78,19 @@ class AnswerStore {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t bytes_ = 0;
-  std::list<std::string> by_use_;  // the last used first
+  std::list<std::string> by_use_;  // most recently used first
   Entries entries_;
   std::deque<std::string> to_write_;
   std::string being_written_;
   bool ending_ = false;
-  std::thread writer_;  // last: uses all of the above
+  std::thread writer_;  // last, because it uses all members above
 };
 
 // Calls that continue without their client.
 class DetachedCalls {
  public:
   virtual ~DetachedCalls() = default;
-  virtual bool cancel(std::string_view id) = 0;  // false: unknown id
+  virtual bool cancel(std::string_view id) = 0;  // false if the id is unknown
 };
 
 }  // namespace pagoda

@@ -1,12 +1,12 @@
 #pragma once
-// AnswerWriter: writes the answer of one call in the form of one protocol: outputs of the engine in, bytes
-// for the client out. It does not send them (server/), and does not hold the answer itself (answer_state.h).
+// AnswerWriter: writes the answer of one call in one protocol's form: takes engine outputs, produces bytes
+// for the client. It does not send the bytes (server/) or hold the answer itself (answer_state.h).
 //
 //     add(prompt, output)* -> take_stops() -> take(out)*
 //
 // Invariants: once finished(), further add() calls change nothing; every choice has a finish reason, or
-// error() says why not. A call that is not streamed has nothing to take before it has finished without an
-// error. Threads: none; one at a time. Owner: the code that serves the call.
+// error() says why not. For a call that is not streamed, take() yields nothing until the call has finished
+// without an error. Threads: none; one at a time. Owner: the code serving the call.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,13 +17,13 @@
 
 namespace pagoda {
 
-// A sequence whose text has ended while the engine still runs it: for EngineClient::abort_sequence.
+// A sequence whose text has ended while the engine still runs it. Passed to EngineClient::abort_sequence.
 struct SequenceStop {
   std::size_t prompt_index;
   std::int32_t sequence;
 };
 
-// In tokens, as in the protocol's usage field.
+// Token counts, as in the protocol's usage field.
 struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0, reasoning_tokens = 0;
 };
@@ -32,31 +32,31 @@ class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
 
-  // One output of the request made from the call's prompt of that index.
+  // Adds one output of the request that was made from prompt `prompt_index` of the call.
   virtual void add(std::size_t prompt_index, RequestOutput output) = 0;
-  // Ends the call with an error: a submit failed, the server is shutting down.
+  // Ends the call with an error, e.g. because a submit failed or the server is shutting down.
   virtual void fail(Status error) = 0;
   virtual std::vector<SequenceStop> take_stops() = 0;
 
   virtual bool streaming() const = 0;
-  // False if outputs may as well be added only when a request has ended.
+  // False if it suffices to add outputs once a request has ended.
   virtual bool needs_every_output() const = 0;
   virtual bool finished() const = 0;
   virtual const Status& error() const = 0;
-  // Usage of all outputs so far, shown to the client or not; it is charged to the key.
+  // Usage of all outputs so far, whether shown to the client or not. Charged to the API key.
   virtual Usage usage() const = 0;
 
-  // Appends what is ready to be sent, stopping soon after `max_bytes`. True: there is more. Frees what
-  // it has written. A failed stream ends with the protocol's error event.
+  // Appends the bytes that are ready to be sent, stopping soon after `max_bytes`, and frees what it has
+  // written. Returns true if there is more. A failed stream ends with the protocol's error event.
   virtual bool take(std::string& out, std::size_t max_bytes) = 0;
-  // Appends what opens a stream of server-sent events that has nothing to say yet. Nothing for most
-  // protocols: simple clients take every line for data, and a comment at once would end each of their calls.
+  // Appends the opening of a stream of server-sent events before its first event. Most protocols append
+  // nothing: simple clients treat every line as data, so an initial comment would break each of their calls.
   virtual void open(std::string&) {}
-  // Appends a keep-alive to a silent stream of server-sent events, for the client and proxies.
+  // Appends a keep-alive to an idle stream of server-sent events, for the client and proxies.
   virtual void ping(std::string& out) { out.append(": ping\n\n"); }
-  // The fraction of the answer's memory that is still in use, 1 to 0: taken parts are freed.
+  // Fraction of the answer's memory still in use, from 1 down to 0: parts are freed once taken.
   virtual double held() const { return 1; }
-  // JSON of a token that is held until the end, in bytes: of answers that are written in one piece.
+  // Bytes of JSON per token that are held until the end, for answers that are written in one piece.
   virtual std::int64_t held_bytes_per_token() const { return 0; }
 };
 

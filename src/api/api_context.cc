@@ -9,14 +9,14 @@ namespace pagoda {
 void ApiContext::make_ready() {
   CHECK(tokenizer != nullptr && !model_names.empty() && max_model_len > 0);
   vocab_size = std::max(vocab_size, 1);
-  // A normalizer may merge characters (NFC), so leave room below the vocabulary's own longest token.
+  // A normalizer may merge characters (NFC), so the bound is never below 32 bytes.
   longest_token_bytes = 32;
   for (TokenId id = 0; id < tokenizer->vocab_size(); ++id)
     longest_token_bytes = std::max(longest_token_bytes, tokenizer->token_string(id).size());
 }
 
 bool matches_pattern(std::string_view name, std::string_view pattern) {
-  // The last '*' seen takes one character more whenever what follows it does not fit.
+  // Backtracking: on a mismatch, the last '*' seen takes one more character.
   std::size_t at = 0, in_pattern = 0, taken_to = 0;
   std::size_t star = std::string_view::npos;
   while (at < name.size()) {
@@ -41,8 +41,8 @@ Result<AdapterCatalog::Handle> choose_model(std::string_view name, const ApiCont
   if (std::ranges::find(context.model_names, name) != context.model_names.end()) return none;
   if (context.adapters != nullptr)
     if (AdapterCatalog::Handle adapter = context.adapters->find(name)) return adapter;
-  // An empty name is none, as with vLLM. Hugging Face's clients send the others where their user names no
-  // model, since TGI has one.
+  // An empty name means no name, as in vLLM. Hugging Face's clients send "dummy" or "tgi" if their user names
+  // no model, since TGI serves only one.
   if (name.empty() || name == "dummy" || name == "tgi") return none;
   const auto matches = [name](const std::string& pattern) { return matches_pattern(name, pattern); };
   if (std::ranges::any_of(context.model_patterns, matches)) return none;

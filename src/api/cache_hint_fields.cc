@@ -15,7 +15,7 @@ namespace json = boost::json;
 constexpr std::size_t kMaxSession = 256;
 constexpr std::int32_t kDay = 24 * 3600;
 
-// Seconds of Anthropic's "5m" and "1h".
+// Reads Anthropic's "ttl", "5m" or "1h". The longest one counts.
 void read_control(FieldReader& control, CacheHint& hint) {
   const auto type = control.string("type", 64);
   if (control.ok() && type != "ephemeral") control.fail("type", "must be 'ephemeral'");
@@ -24,7 +24,7 @@ void read_control(FieldReader& control, CacheHint& hint) {
   hint.ttl_s = std::max(hint.ttl_s, ttl == "1h" ? 3600 : 300);
 }
 
-// The "cache_control" of an object, of the entries of its lists, and of those of its content.
+// Reads "cache_control" of an object and, down to `depth`, of the objects in its lists.
 void find_controls(FieldReader& fields, const json::object& object, const std::string& path, CacheHint& hint,
                    int depth) {
   if (const json::value* value = object.if_contains("cache_control"); value != nullptr && !value->is_null()) {
@@ -54,8 +54,8 @@ std::int32_t seconds_until(double unix_seconds) {
 
 CacheHint read_cache_hint(FieldReader& fields) {
   CacheHint hint;
-  constexpr int kDepth = 3;                       // messages, their blocks, and the blocks of a tool's result
-  (void)fields.raw("cache_control", {"object"});  // it is known
+  constexpr int kDepth = 3;                       // messages, their blocks, and blocks of tool results
+  (void)fields.raw("cache_control", {"object"});  // marks the field as known
   find_controls(fields, fields.whole(), {}, hint, kDepth);
   hint.session = fields.string("prompt_cache_key", kMaxSession).value_or("");
   if (const auto kept = fields.string("prompt_cache_retention", 64)) {

@@ -1,5 +1,5 @@
 #pragma once
-// read_cache_hint(): clients say what the K/V of their requests are worth, in the words of all of them:
+// read_cache_hint(): reads how long and how strongly a client wants its K/V cached, in all protocols' fields:
 // "cache_hint" {session, ttl, priority, pin_until}; "prompt_cache_key" and "prompt_cache_retention" (OpenAI);
 // "cache_control" {type, ttl} of the request, of blocks and of tools (Anthropic). Threads: any.
 #include "api/field_reader.h"
@@ -7,7 +7,7 @@
 
 namespace pagoda {
 
-// "cache_hint" goes before the others, field by field. Errors are left in `fields`.
+// "cache_hint" takes precedence over the others, field by field. Errors are reported through `fields`.
 CacheHint read_cache_hint(FieldReader& fields);
 
 }  // namespace pagoda

@@ -21,18 +21,18 @@ json::value sequence_of(json::array elements) {
 namespace {
 
 constexpr int kMaxDepth = 8;
-constexpr std::size_t kMaxOptionalFirst = 16;  // each may be the first, so their forms are written out
+constexpr std::size_t kMaxOptionalFirst = 16;  // any may come first, so all cases are written out
 
 enum class Values { json, bare_strings, quoted_strings };
 
 struct OwnStyle {
   std::string_view name;
-  std::string_view before_key, after_key;  // around an argument's key
+  std::string_view before_key, after_key;  // text around an argument's key
   std::string_view after_value = {};
   std::string_view separator = {};
   Values values = Values::json;
-  std::string_view quote = {};           // around strings
-  std::string_view after_text_key = {};  // in place of after_key, where a text may follow; empty: the same
+  std::string_view quote = {};           // quote around strings
+  std::string_view after_text_key = {};  // replaces after_key before a possible text; empty: after_key
 };
 
 constexpr OwnStyle kStyles[] = {
@@ -125,7 +125,7 @@ class Writer {
     return unimplemented(concat("this model's call format does not support ", what));
   }
 
-  // If parts may be left out, a value that cannot be written may be any value.
+  // If parts may be left out, a value that cannot be written becomes any value.
   Result<json::value> value(const json::value& schema, int depth) {
     Result<json::value> form = written(schema, depth);
     if (form || left_out_ == nullptr) return form;
@@ -157,7 +157,7 @@ class Writer {
     return nested_ref(schema) ? cannot("a schema with references") : Result<json::value>(of_schema(schema));
   }
 
-  // Whether a bare text may be the value.
+  // True if the value may be a bare text.
   static bool may_be_text(const json::value& schema) {
     const json::object& object = schema.as_object();
     if (const json::value* values = object.if_contains("enum"))
@@ -166,7 +166,7 @@ class Writer {
     return type == nullptr || *type == "string";
   }
 
-  // JSON parts stand by themselves: their definitions are not there.
+  // True if `part` contains a reference. JSON parts stand alone, without the schema's definitions.
   static bool nested_ref(const json::value& part) {
     if (const json::object* object = part.if_object())
       return std::ranges::any_of(
@@ -249,7 +249,7 @@ class Writer {
     return sequence_of(std::move(parts));
   }
 
-  // The members of an object, without what surrounds all of them.
+  // The members of an object, without the text around the object.
   Result<json::value> members(const json::object& schema, bool top, int depth) {
     const std::string_view before = top ? style_.before_key : "";
     const std::string_view behind = top ? style_.after_value : "";
@@ -259,7 +259,7 @@ class Writer {
     std::vector<std::string_view> required;
     if (const json::value* names = schema.if_contains("required"))
       for (const json::value& name : names->as_array()) required.push_back(name.as_string());
-    json::array first, rest;  // those that must be there, those that may
+    json::array first, rest;  // required members, optional members
     for (const auto& [key, part] : properties->as_object()) {
       if (!is_name(key)) return cannot("argument names with characters other than letters and digits");
       Result<json::value> form = value(part, depth + 1);
@@ -267,7 +267,7 @@ class Writer {
       const std::string_view after = top && !style_.after_text_key.empty() && may_be_text(part)
                                          ? style_.after_text_key
                                          : style_.after_key;
-      // The end of a bare text is part of its tag.
+      // A bare text's end marker is part of its tag.
       json::value entry =
           behind.empty()
               ? sequence_of({const_string(concat(before, std::string_view(key), after)), *std::move(form)})
@@ -299,7 +299,7 @@ class Writer {
     return optional(one_of(std::move(cases)));
   }
 
-  // An object without named members: any members, or none.
+  // An object without named properties: any members, or none.
   Result<json::value> free_members(const json::object& schema, std::string_view before,
                                    std::string_view behind, int depth) {
     const json::value* more = schema.if_contains("additionalProperties");

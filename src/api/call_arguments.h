@@ -1,8 +1,8 @@
 #pragma once
-// The arguments of a call as a part of a structural tag, for forms that are not JSON: f(a=1),
-// {k:<|"|>v<|"|>}, a tag around each (XGrammar's styles for tags let white space into values). Arguments come
-// in the order of the schema, those that are required first. Not the markers around a call
-// (text/call_shape.h). Threads: any.
+// Builds the structural-tag part for the arguments of a tool call, for styles that are not JSON: f(a=1),
+// {k:<|"|>v<|"|>}, a tag around each argument (XGrammar's own tag styles let white space into values).
+// Arguments follow the order of the schema, required ones first. The markers around a call are in
+// text/call_shape.h. Threads: any.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -14,17 +14,16 @@
 
 namespace pagoda {
 
-// A text, and parts behind each other, of a structural tag.
+// Structural-tag parts: a constant text, and a sequence of parts.
 boost::json::value const_string(std::string_view text);
 boost::json::value sequence_of(boost::json::array elements);
 
-// Whether this style of CallShape is one of these forms.
+// Whether this CallShape style is one that own_arguments() writes.
 bool is_own_style(std::string_view style);
 
-// invalid_argument: the schema asks for what cannot be held, by the keyword's name, as for any schema.
-// unimplemented: it can, but not in this form (recursion, keys that are no names, a string's format in bare
-// text). `left_out` given: keywords that cannot be held, and parts that cannot be written, are left out and
-// named there.
+// invalid_argument: no grammar can enforce the schema; the message names the keyword. unimplemented: a
+// grammar could enforce it, but not in this style (recursion, keys that are not names, a string format in
+// bare text). If `left_out` is given, such keywords and parts are left out and named there instead.
 Result<boost::json::value> own_arguments(const boost::json::object& schema, std::string_view style,
                                          std::vector<std::string>* left_out = nullptr);
 

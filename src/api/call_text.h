@@ -1,6 +1,5 @@
 #pragma once
-// CallText: a call of a tool as the model writes it, to tell whether it says the same as another. Threads:
-// none.
+// CallText: a tool call as the model writes it, compared by meaning with another call. Threads: none.
 #include <string>
 
 namespace pagoda {
@@ -8,7 +7,7 @@ namespace pagoda {
 struct CallText {
   std::string name, arguments;  // arguments: JSON, unless the model wrote something else
 
-  // The same tool with the same arguments, however these are spaced, escaped and ordered.
+  // True if `other` calls the same tool with the same arguments, regardless of spacing, escapes and order.
   bool says_the_same(const CallText& other) const;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr float kMinTemperature = 0.01f;                       // as in vLLM: below it logits could overflow
-constexpr float kMinTopP = std::numeric_limits<float>::min();  // 0 keeps the likeliest token, as with OpenAI
+constexpr float kMinTopP = std::numeric_limits<float>::min();  // 0 keeps the most likely token, as at OpenAI
 constexpr std::size_t kMaxStops = 128, kMaxStopBytes = 1024;
 
 }  // namespace
@@ -48,7 +48,7 @@ void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingPara
   if (!names.repetition_penalty.empty())
     assign_if_given(sampling.repetition_penalty, fields.number_above(names.repetition_penalty, 0, 100));
   if (!names.top_k.empty()) assign_if_given(sampling.top_k, fields.integer(names.top_k, -1, kMaxInt32));
-  // A seed may use all 64 bits; -1 is "none" everywhere.
+  // A seed may use all 64 bits; -1 means no seed in all protocols.
   const boost::json::value* seed = names.seed.empty() ? nullptr : fields.raw(names.seed, {"integer"});
   if (seed == nullptr) return;
   if (seed->is_uint64())
@@ -65,7 +65,7 @@ void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answe
 
 AnswerParserOptions answer_parser_options(const ApiContext& context, bool may_call,
                                           std::span<const TokenId> prompt) {
-  constexpr std::size_t kTail = 16;  // tokens that a template may end with to open the reasoning
+  constexpr std::size_t kTail = 16;  // number of final tokens in which a template may open reasoning
   AnswerParserOptions parser;
   parser.reasoning_parser = context.reasoning_parser;
   if (may_call) parser.tool_parser = context.tool_parser;
@@ -94,7 +94,8 @@ std::optional<std::int32_t> thinking_budget(const ReasoningWish& wish, std::span
   const ReasoningShape reasoning = reasoning_shape(parser.reasoning_parser);
   if (reasoning.end.empty() || reasoning.by_token) return {};
   if (tools.empty() || parser.tool_parser.empty()) return wish.budget;
-  // Beside held reasoning no special token is said that the grammar does not name.
+  // While reasoning is constrained, the grammar allows no special token that it does not name. So tool calls
+  // that open with a special token would be impossible.
   const Tokenizer& tokenizer = *context.tokenizer;
   const CallShape* calls = find_call_shape(
       parser.tool_parser, [&](std::string_view token) { return tokenizer.find(token).has_value(); });
@@ -138,7 +139,7 @@ Result<std::vector<TokenId>> text_prompt_tokens(const ApiContext& context, std::
 
 namespace {
 
-// Never ignored: who asks for a form gets it, or hears why not.
+// A requested form is never ignored: it is enforced or refused with a reason.
 Status check_form(const ChatCall& call, const ApiContext& context) {
   if (!call.form || context.grammars != nullptr) return ok_status();
   return unimplemented(

@@ -1,7 +1,7 @@
 #pragma once
-// A conversation -> the tokens of its prompt: the model's template (or the request's own), the limits of
-// length, the tokenizer. What users typed stays text: special tokens in it are not parsed. Shared by all
-// protocols. Errors: invalid_argument with a param() in the words of Conversation. Threads: any.
+// A conversation -> the tokens of its prompt: applies the model's template (or the request's own), the length
+// limits and the tokenizer. User text stays text: special tokens in it are not parsed. Shared by all
+// protocols. Errors: invalid_argument with a param() named as in Conversation. Threads: any.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,15 +15,15 @@
 namespace pagoda {
 
 struct ChatPromptOptions {
-  bool add_special_tokens = false;               // templates write their own
-  std::optional<std::string> own_template = {};  // in place of the model's
+  bool add_special_tokens = false;               // templates write special tokens themselves
+  std::optional<std::string> own_template = {};  // overrides the model's
 };
 
 Result<std::vector<TokenId>> chat_prompt_tokens(Conversation conversation, const ApiContext& context,
                                                 const ChatPromptOptions& options = {});
 
-// Refuses the field "role" of a message unless it is one of OpenAI's or the model's template shows it: other
-// messages would be left out of the prompt.
+// Refuses a message's "role" unless it is one of OpenAI's or the model's template renders it: messages of
+// other roles would be missing from the prompt.
 void check_role(FieldReader& message, std::string_view role, const ApiContext& context);
 
 }  // namespace pagoda

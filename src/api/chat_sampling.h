@@ -1,6 +1,6 @@
 #pragma once
-// The sampling with which a conversation of a person starts (`pagoda chat`, the page), where neither the
-// model nor the operator says anything: llama.cpp's defaults. Not the API's, which are OpenAI's.
+// Sampling defaults for interactive chat (`pagoda chat`, the page) where neither the model nor the operator
+// sets a value: llama.cpp's defaults. The API uses OpenAI's defaults instead.
 #include "api/api_context.h"
 
 namespace pagoda {

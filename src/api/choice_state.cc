@@ -11,12 +11,12 @@ namespace pagoda {
 ChoiceState::ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt)
     : options_(options),
       tokenizer_(tokenizer),
-      // Special tokens go round the detokenizer to the parser, which knows what they mean.
+      // With a parser, special tokens bypass the detokenizer: the parser interprets them.
       detokenizer_(tokenizer, options.skip_special_tokens || options.parser.has_value(), prompt.token_ids),
       stop_matcher_(options.stop, options.include_stop) {
   if (!options.parser) return;
   Result<AnswerParser> parser = AnswerParser::create(*options.parser);
-  CHECK(parser);  // the names were checked at start
+  CHECK(parser);  // the names were checked at startup
   parser_ = *std::move(parser);
   in_reasoning_ = options.parser->starts_in_reasoning.value_or(false);
 }
@@ -48,7 +48,7 @@ bool ChoiceState::push_text(const std::string& text, TokenId id) {
 
 void ChoiceState::end(FinishReason reason) {
   constexpr TokenId kNone = -1;
-  if (push_text(detokenizer_.finish(), kNone)) return;  // the held-back end completed a stop string
+  if (push_text(detokenizer_.finish(), kNone)) return;  // the held-back text completed a stop string
   tell({.text = stop_matcher_.finish(), .token = kNone});
   if (parser_) parser_->finish(events_);
   gather();
@@ -159,7 +159,8 @@ void ChoiceState::keep_logprobs(TokenLogprobs logprobs, bool is_text) {
     unsettled_.push_back(std::move(logprobs));
 }
 
-// `bytes` of content have been told: they come from the last tokens, and those before are markup.
+// Called after `bytes` of content were emitted. The last tokens make up this content; earlier unsettled
+// tokens are markup.
 void ChoiceState::settle_logprobs(std::size_t bytes) {
   auto first = unsettled_.end();
   for (std::size_t covered = 0; covered < bytes && first != unsettled_.begin();)
@@ -174,8 +175,8 @@ bool ChoiceState::absorb(SequenceDelta&& delta) {
     if (delta.finish_reason) finish_reason = FinishReason::length;
     return false;
   }
-  // A token that ends the sequence is counted and listed, but is no text unless asked for.
-  // One that completed a stop string while a beam search went on is text, up to the stop.
+  // A token that ends the sequence is counted and listed, but is text only if requested. A token that
+  // completed a stop string while beam search continued is text, up to the stop string.
   const bool by_text = !options_.stop.empty() && !delta.stop_token && !delta.token_ids.empty() &&
                        !tokenizer_.is_special(delta.token_ids.back());
   const bool ends_by_token = delta.finish_reason == FinishReason::stop && !options_.include_stop && !by_text;

@@ -1,6 +1,6 @@
 #pragma once
-// ChoiceState: one choice of a growing answer, independent of protocols: its tokens, the text that is final
-// so far, and its finish reason.
+// ChoiceState: one choice of a growing answer, independent of the protocol: its tokens, its text so far that
+// is final, and its finish reason.
 // Threads: none.
 #include <cstdint>
 #include <optional>
@@ -22,20 +22,20 @@ class ChoiceState {
  public:
   ChoiceState(const AnswerOptions& options, const Tokenizer& tokenizer, const PromptInfo& prompt);
 
-  // Takes new tokens. True if a stop string ended the text, so that the engine must end the sequence.
+  // Takes new tokens. Returns true if a stop string ended the text, so that the engine must end the sequence.
   bool absorb(SequenceDelta&& delta);
 
   bool finished() const { return finish_reason.has_value(); }
 
-  // A call of a tool, or more of its arguments.
+  // The beginning of a tool call, or more of its arguments.
   struct CallPiece {
     std::int32_t index;                  // index among this choice's calls
-    std::optional<std::string> name;     // set where the call begins
-    std::string id;                      // likewise; the model's own, empty where it has none
-    std::string arguments;               // a custom tool has its input here
-    const ToolOrigin* origin = nullptr;  // null: the client knows the tool as the model does
+    std::optional<std::string> name;     // set on the first piece of the call
+    std::string id;                      // likewise; the model's own id, empty if it has none
+    std::string arguments;               // or the input of a custom tool
+    const ToolOrigin* origin = nullptr;  // null if client and model use the same name
   };
-  // Text since the writer last took it.
+  // Output since the writer last took it.
   struct Fresh {
     std::string text;  // content
     std::string reasoning;
@@ -47,14 +47,14 @@ class ChoiceState {
 
   std::int32_t num_tokens = 0;
   std::int32_t num_calls = 0;             // tool calls so far
-  std::int32_t num_reasoning_tokens = 0;  // up to the one that ends it
+  std::int32_t num_reasoning_tokens = 0;  // including the token that ends reasoning
   double cumulative_logprob = 0;
   std::optional<FinishReason> finish_reason;
   std::variant<std::monostate, std::string, TokenId> stop_reason;  // the stop string or token
 
-  // The writer's notes.
+  // Bookkeeping of the writer.
   bool begun = false;  // the first chunk has been written
-  // Total length of the token texts written so far: the next text_offset
+  // Total length of the token texts written so far: the next text_offset.
   std::int64_t logprob_characters = 0;
 
  private:
@@ -76,14 +76,14 @@ class ChoiceState {
   std::optional<AnswerParser> parser_;
   bool in_reasoning_ = false;
   std::vector<AnswerEvent> events_;
-  std::vector<TokenLogprobs> unsettled_;  // their tokens may be content, or markup
-  // Small models under a grammar of calls repeat the last call until their tokens end. A further call of the
-  // same tool is held back until it differs from the last one; an identical call ends the answer.
+  std::vector<TokenLogprobs> unsettled_;  // not yet known whether their tokens are content or markup
+  // Small models constrained to tool calls repeat the last call until they run out of tokens. A further call
+  // of the same tool is held back until it differs from the last one; an identical call ends the answer.
   CallText last_, current_;
   std::vector<AnswerEvent> held_;  // events of the current call
   bool holds_ = false, repeated_ = false;
-  const ToolOrigin* origin_ = nullptr;  // origin of the call that is being written
-  CustomInput input_;                   // likewise, where the tool is a custom one
+  const ToolOrigin* origin_ = nullptr;  // origin of the call being written
+  CustomInput input_;                   // likewise, if the tool is a custom tool
   IncrementalDetokenizer detokenizer_;
   StopMatcher stop_matcher_;
 };

@@ -17,7 +17,7 @@ enum class PartForm : std::uint8_t { text, thought, document, search_result, fil
 struct PartType {
   std::string_view name;
   PartForm form;
-  std::string_view field = {};  // that holds the text; of media, what they are called
+  std::string_view field = {};  // field that holds the text; for media, their name
 };
 
 constexpr PartType kParts[] = {
@@ -52,7 +52,7 @@ constexpr PartType kParts[] = {
 
 std::string joined(const std::vector<ContentPart>& parts) { return Content{.parts = parts}.joined(); }
 
-// A field that is a text or a list of parts.
+// The text of a field that is a string or a list of parts.
 std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnings, Media media) {
   const json::value* value = fields.raw(name, {"string", "array"});
   if (value == nullptr || value->is_string()) return fields.string(name, kAnyLength).value_or("");
@@ -61,7 +61,7 @@ std::string text_of(FieldReader& fields, std::string_view name, Warnings& warnin
                           : joined(read_parts(fields, name, *parts, warnings, nullptr, media));
 }
 
-// On lines of their own, those that are empty left out.
+// Joins texts as lines, skipping empty ones.
 std::string lines(std::initializer_list<std::string_view> texts) {
   std::string out;
   for (const std::string_view text : texts)
@@ -69,8 +69,8 @@ std::string lines(std::initializer_list<std::string_view> texts) {
   return out;
 }
 
-// The text of a file of that media type, in base64 and maybe as a data URL, which has a type of its own;
-// nullopt if it holds none.
+// The text of a file with media type `type`, given as base64 or as a data URL (whose own type then counts);
+// nullopt if the file is not text.
 std::optional<std::string> text_of_file(std::string_view data, std::string_view type) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (data.empty()) return std::nullopt;
@@ -127,14 +127,14 @@ std::optional<PartText> read_search_result(FieldReader& part, Warnings& warnings
   return PartText{.text = lines({title, source, text})};
 }
 
-// Media by its type alone, unless it is read otherwise.
+// Handles a part as media, by its type alone.
 std::optional<PartText> read_media(FieldReader& part, const PartType& type, Warnings& warnings, Media media) {
   if (media == Media::named) return PartText{.text = media_note(part.path_of("type"), type.field, warnings)};
   part.fail("type", concat("is '", type.name, "', but this model supports text only"));
   return std::nullopt;
 }
 
-// Its fields stand in the part (Responses) or in an object of it (chat).
+// The file's fields are in the part itself (Responses) or in its object "file" (chat).
 std::optional<PartText> read_file(FieldReader& part, const PartType& type, Warnings& warnings, Media media) {
   const json::object* inside = part.whole().contains("file") ? part.object("file") : nullptr;
   FieldReader file = inside == nullptr ? part : FieldReader(*inside, part.path_of("file"));

@@ -1,8 +1,7 @@
 #pragma once
-// Converts the content parts of messages, of all protocols, to texts. One table classifies the types of
-// parts: a text, a thought, a composite of texts (documents, search results), a file, whose content is read
-// where it is text, something that only the provider can read, or media, which are refused in user messages.
-// Threads: none.
+// Converts the content parts of messages, in all protocols, to text. One table classifies the types of parts:
+// text, thoughts, composites of texts (documents, search results), files (read if their content is text),
+// data that only the provider can read, and media, which are refused in user messages. Threads: none.
 #include <boost/json/array.hpp>
 #include <cstdint>
 #include <optional>
@@ -28,12 +27,12 @@ enum class Media : std::uint8_t { refused, named };
 // The line that replaces an image or other media; the warning names the field `path`.
 std::string media_note(std::string_view path, std::string_view what, Warnings& warnings);
 
-// The text of the part that `part` reads. nullopt: an error is left in `part`, or the part is left out with a
-// warning.
+// The text of the content part behind `part`. nullopt if `part` has an error, or if the part is left out with
+// a warning.
 std::optional<PartText> read_part(FieldReader& part, Warnings& warnings, Media media = Media::refused);
 
-// Reads the list `parts`, the field `name` of `owner`: each an object or a plain text. Thoughts go to
-// `thoughts`; if that is null they are texts like others.
+// Reads the list `parts`, which is field `name` of `owner`: each entry is an object or a plain string.
+// Thoughts go to `thoughts`; if that is null, they are treated as text.
 std::vector<ContentPart> read_parts(FieldReader& owner, std::string_view name,
                                     const boost::json::array& parts, Warnings& warnings,
                                     std::string* thoughts = nullptr, Media media = Media::refused);

@@ -9,8 +9,8 @@
 namespace pagoda {
 namespace {
 
-// How much of `text` is the beginning of {"input": " with white space between, up to the text's first byte.
-// npos: it is something else. More than `text` has: it may become one.
+// Length of the opening {"input": " in `text`, white space included, up to the first byte of the input. npos
+// if `text` starts differently; kMore if it may still become an opening.
 constexpr std::size_t kMore = std::string_view::npos - 1;
 std::size_t opening_of(std::string_view text) {
   std::size_t at = 0;
@@ -24,8 +24,8 @@ std::size_t opening_of(std::string_view text) {
   return at;
 }
 
-// The bytes of the escape that `text` begins with, where it is whole: half of a surrogate pair waits for the
-// other. 0: it is not.
+// Length in bytes of the escape at the beginning of `text`; 0 if it is incomplete. The first half of a
+// surrogate pair is incomplete without the second.
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2) return 0;
   if (text[1] != 'u') return 2;
@@ -81,7 +81,7 @@ std::string CustomInput::finish() {
   const bool undecided = state_ == State::before;
   state_ = State::other;
   std::string held = std::exchange(held_, {});
-  return undecided ? held : std::string();  // half an escape is no text
+  return undecided ? held : std::string();  // an incomplete escape is dropped
 }
 
 }  // namespace pagoda

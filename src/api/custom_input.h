@@ -1,7 +1,7 @@
 #pragma once
-// CustomInput: the text that a model gives to a custom tool, out of the arguments {"input": "…"} in which it
-// writes it, as far as they have come. Arguments of any other form are given as they are. Not a JSON parser.
-// Invariant: the pieces joined do not depend on where the arguments were cut. Threads: none.
+// CustomInput: extracts the input of a custom tool from the arguments {"input": "…"} in which the model
+// writes it, as they stream in. Arguments of any other form are passed through unchanged. Not a JSON parser.
+// Invariant: the concatenated output does not depend on where the arguments were cut. Threads: none.
 #include <string>
 #include <string_view>
 
@@ -9,16 +9,16 @@ namespace pagoda {
 
 class CustomInput {
  public:
-  // Returns the text that is certain after this piece of the arguments.
+  // Returns the text that has become certain with this piece of the arguments.
   std::string push(std::string_view arguments);
-  // The arguments are over: what was held back.
+  // Ends the arguments and returns the text held back.
   std::string finish();
 
  private:
   enum class State { before, inside, behind, other };
 
   State state_ = State::before;
-  std::string held_;  // not decided yet: what comes before the text, or the beginning of an escape
+  std::string held_;  // undecided: the opening before the text, or an incomplete escape
 };
 
 }  // namespace pagoda

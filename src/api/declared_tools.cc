@@ -24,8 +24,8 @@ void rename(ToolSpec& tool, std::string name) {
   tool.name = std::move(name);
 }
 
-// A custom tool's `format`: {"type": "text"}, or {"type": "grammar"} with "syntax" and "definition" beside it
-// (Responses) or in a "grammar" of its own (chat).
+// A custom tool's `format`: {"type": "text"}, or {"type": "grammar"} with "syntax" and "definition" beside
+// "type" (Responses) or in an object "grammar" (chat).
 struct InputFormat {
   std::string syntax = {}, definition = {};
 };
@@ -167,7 +167,7 @@ void DeclaredTools::read_group(FieldReader& tool, Warnings& warnings) {
   const std::size_t first = tools_.size();
   read_list(tool, "tools", *members, name, warnings);
   if (!tool.ok() || description.empty() || first >= tools_.size()) return;
-  // The model is told once what they are for.
+  // The group's description goes into its first tool only.
   json::object& function = tools_[first].spec.shown["function"].as_object();
   const json::value* own = function.if_contains("description");
   function["description"] = own != nullptr && own->is_string()

@@ -1,13 +1,13 @@
 #pragma once
-// DeclaredTools: `tools` as a client declares them -> the tools that the model is shown. Groups are
-// flattened: a tool "read" of the namespace "files" is "files__read" to the model, or another name where that
-// one is taken, and comes back as it was declared (tool_origins.h). A custom tool is shown as a function of
-// one string. What the provider's servers would run is left out with a warning (tool_types.h).
+// DeclaredTools: `tools` as a client declares them -> the tools shown to the model. Groups are flattened: the
+// model sees tool "read" of namespace "files" as "files__read" (or another name if that is taken), and calls
+// are returned under the declared name (tool_origins.h). A custom tool is shown as a function of one string.
+// Tools that run on the provider's servers are left out with a warning (tool_types.h).
 //
 //     read()* -> settle() -> model_name()*, restrict_to(), take_tools()
 //
-// Invariants: the names shown are distinct, and a function outside of any group keeps its own. The same
-// declarations give the same names. Errors go to the FieldReader, which names the field. Threads: none.
+// Invariants: the names shown are distinct; a function outside any group keeps its own name; equal
+// declarations give equal names. Errors go to the FieldReader, which names the field. Threads: none.
 #include <boost/json/array.hpp>
 #include <set>
 #include <string>
@@ -26,25 +26,25 @@ class DeclaredTools {
  public:
   explicit DeclaredTools(ToolProtocol protocol) : protocol_(protocol) {}
 
-  // The list `name` of `owner`; absent: none. A tool that is declared again replaces the one before.
+  // Reads the list `name` of `owner`, if present. A tool declared again replaces the earlier one.
   void read(FieldReader& owner, std::string_view name, Warnings& warnings);
   void settle();
 
   ToolProtocol protocol() const { return protocol_; }
   bool empty() const { return tools_.empty(); }
-  // The name shown for a tool of that group (empty: any, but best one of no group); empty: it is not
-  // declared.
+  // The name shown for a tool of `group`; empty if not declared. An empty `group` matches any group,
+  // preferring tools without one.
   std::string find(std::string_view group, std::string_view name) const;
-  // The same for a call of the past, whose tool need not be declared any more.
+  // Likewise for a past call, whose tool may no longer be declared.
   std::string model_name(std::string_view group, std::string_view name) const;
-  // The names shown of all tools of a group.
+  // The names shown for all tools of a group.
   std::vector<std::string> tools_of(std::string_view group) const;
-  // Whether a tool of this type, or of this name, was declared and left out.
+  // True if a tool of this type or name was declared and left out.
   bool left_out(std::string_view type_or_name) const { return left_out_.contains(type_or_name); }
   bool any_left_out() const { return !left_out_.empty(); }
   bool shows(std::string_view name) const;
 
-  // Only the tools of these names may be called, and are shown.
+  // Keeps only the tools with these names; others are not shown and cannot be called.
   void restrict_to(const std::set<std::string>& names);
   ToolOrigins origins() const;
   std::vector<ToolSpec> take_tools();

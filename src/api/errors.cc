@@ -7,7 +7,7 @@ int http_status(const Status& status) {
     case StatusCode::ok:
       return 200;
     case StatusCode::invalid_argument:
-    case StatusCode::unimplemented:  // a field that is not built in: OpenAI's status, which clients do not
+    case StatusCode::unimplemented:  // an unsupported field: OpenAI's status, which clients do not
                                      // retry
       return 400;
     case StatusCode::unauthenticated:

@@ -1,6 +1,6 @@
 #pragma once
-// For tests only: a catalog of adapters that have no weights. Loading "missing" fails with not_found, and
-// "broken" with corrupt_data; loads of a name that begins with "slow" wait until release(). Threads: any.
+// For tests only: a catalog of adapters without weights. Loading the path "missing" fails with not_found, and
+// "broken" with corrupt_data; loads of a name that begins with "slow" block until release(). Threads: any.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -14,7 +14,7 @@ namespace pagoda {
 
 class FakeAdapters final : public AdapterCatalog {
  public:
-  // `keeps`: unload() says that it has, and does not.
+  // `keeps`: unload() reports success but keeps the adapter.
   explicit FakeAdapters(bool keeps = false) : keeps_(keeps) {}
 
   Handle find(std::string_view name) const override {

@@ -1,6 +1,6 @@
 #pragma once
-// FakeTokenizer, for tests only: each byte is a token (id = byte), <s> is 256, </s> is 257, "<x>" is a
-// special token 258, and "word" is 259. Decoding joins the bytes.
+// FakeTokenizer, for tests only: each byte is a token (id = byte), <s> is 256, </s> is 257, the special token
+// "<x>" is 258, and "word" is 259. Decoding concatenates the bytes.
 #include "api/json.h"
 #include "tokenizer/tokenizer.h"
 

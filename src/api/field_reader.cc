@@ -14,10 +14,10 @@ namespace json = boost::json;
 
 namespace {
 
-// While a field is read as something, it is not also read as any value.
+// Set during a typed read, so that raw() does not record the field as "any value".
 thread_local bool is_typed_read = false;
 
-// The value, read as `schema()` says.
+// Returns the value, recorded with `schema()`.
 template <class Schema>
 const json::value* typed_as(const FieldReader& reader, std::string_view name, const Schema& schema) {
   if (FieldRecorder* recorder = FieldRecorder::current()) recorder->note(reader.path_of(name), schema());
@@ -34,9 +34,9 @@ const json::value* typed(const FieldReader& reader, std::string_view name, std::
 
 std::optional<std::int64_t> whole_number(const json::value& value) {
   if (const std::int64_t* number = value.if_int64()) return *number;
-  if (value.is_uint64()) return std::nullopt;  // beyond int64: no field reaches so far
+  if (value.is_uint64()) return std::nullopt;  // beyond int64: larger than any field's limit
   if (const double* number = value.if_double()) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double is no count
+    constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it a double is not exact
     if (!std::isfinite(*number) || std::abs(*number) > kExact || std::trunc(*number) != *number)
       return std::nullopt;
     return static_cast<std::int64_t>(*number);
@@ -162,7 +162,7 @@ std::optional<double> FieldReader::number_above(std::string_view name, double lo
   if (FieldRecorder* recorder = FieldRecorder::current())
     recorder->note(path_of(name), {{"type", "number"}, {"exclusiveMinimum", low}, {"maximum", high}});
   const std::optional<double> number = finite(name);
-  // Callers keep a float: what rounds to `low` in it is refused, too.
+  // Callers store a float, so values that round to `low` as a float are refused, too.
   if (number && (*number > high || static_cast<double>(static_cast<float>(*number)) <= low)) {
     fail(name, concat("must be a number above ", low, " and at most ", high));
     return std::nullopt;

@@ -1,8 +1,8 @@
 #pragma once
-// FieldReader: the fields of one JSON object, each with a type and a range. A null counts as absent. The
-// first error is kept and names the field by its dotted path ("messages.0.content"). After it every read
-// returns "absent", so callers read all fields and check status() once.
-// Fields that are not read are ignored; unread() names them.
+// FieldReader: reads the fields of one JSON object, each with a type and a range. null counts as absent. The
+// first error is kept and names the field by its dotted path ("messages.0.content"). After an error every
+// read returns "absent", so callers read all fields and check status() once.
+// Unread fields are ignored; unread() lists them.
 // Threads: none.
 #include <boost/json/object.hpp>
 #include <cstdint>
@@ -27,7 +27,7 @@ class FieldReader {
 
   // A whole number (16 and 16.0, not 16.5 or true) within [low, high].
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
-  // A finite number within [low, high], or (low, high]; as a float, too.
+  // A finite number within [low, high]; within (low, high], also as a float, for number_above().
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<double> number_above(std::string_view name, double low, double high);
   std::optional<bool> boolean(std::string_view name);
@@ -45,14 +45,14 @@ class FieldReader {
                                 std::initializer_list<std::string_view> types = {}) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }  // any type
 
-  // Refuses every value of these except null (and false, 0 items): unsupported features.
+  // Refuses an unsupported field unless its value is null, false or an empty list.
   void not_built(std::string_view name, std::string_view why = "this server does not implement it");
 
-  void fail(std::string_view name, std::string_view problem);  // invalid_argument; keeps the first
+  void fail(std::string_view name, std::string_view problem);  // invalid_argument; the first error is kept
   void fail(Status status);
   std::string path_of(std::string_view name) const;
   const boost::json::object& whole() const { return object_; }
-  // The object's fields that were not read, and are not null.
+  // Fields of the object that were not read and are not null.
   std::vector<std::string_view> unread() const;
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
@@ -67,9 +67,9 @@ class FieldReader {
   mutable std::vector<std::string> asked_;  // names
 };
 
-// A whole number held by `value`, in any of JSON's spellings; nullopt when it is not one.
+// The whole number in `value`, in any JSON spelling; nullopt if it is not a whole number.
 std::optional<std::int64_t> whole_number(const boost::json::value& value);
-// Token ids of a JSON array; invalid_argument names the entry under `path`.
+// Reads a JSON array of token ids; invalid_argument names the bad entry under `path`.
 Result<std::vector<TokenId>> read_token_ids(const boost::json::array& array, const std::string& path,
                                             std::int32_t vocab_size);
 

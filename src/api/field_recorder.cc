@@ -11,7 +11,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kItem = "[]";
 
-// A place in the body: what may stand there, and what stands inside.
+// A place in the body: the schemas of its value, and the places inside it.
 struct Place {
   std::vector<json::object> schemas;
   std::map<std::string, Place, std::less<>> inside;
@@ -21,7 +21,7 @@ bool is_index(std::string_view part) {
   return !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Whether it says nothing that `other` does not say more of.
+// True if `schema` gives only a type, and `other` the same type with more detail.
 bool is_general(const json::object& schema, const json::object& other) {
   return schema.size() == 1 && other.size() > 1 && schema.contains("type") && other.contains("type") &&
          schema.at("type") == other.at("type");
@@ -37,7 +37,7 @@ json::object schema_of(const Place& place) {
   bool any = false;
   for (const json::object& schema : place.schemas) {
     any = any || schema.empty();
-    // The fields inside say more than that it is a list or an object.
+    // The places inside imply that the value is a list or an object.
     const bool told_inside = !place.inside.empty() && (is_kind(schema, "object") || is_kind(schema, "array"));
     const bool told_elsewhere = std::ranges::any_of(
         place.schemas, [&](const json::object& other) { return is_general(schema, other); });
@@ -45,7 +45,7 @@ json::object schema_of(const Place& place) {
       kinds.push_back(schema);
   }
   if (const auto item = place.inside.find(kItem); item != place.inside.end()) {
-    // Numbers are the names of an object's fields, too (logit_bias).
+    // Numbers may also be keys of an object (logit_bias).
     const auto read_as = [&](std::string_view kind) {
       return std::ranges::any_of(place.schemas,
                                  [&](const json::object& schema) { return is_kind(schema, kind); });
@@ -59,7 +59,7 @@ json::object schema_of(const Place& place) {
   for (const auto& [name, one] : place.inside)
     if (name != kItem) properties[name] = schema_of(one);
   if (!properties.empty()) kinds.push_back({{"type", "object"}, {"properties", std::move(properties)}});
-  // Read as any value, it may be of a kind that no sample shows.
+  // A field read as any value may have a type that no sample shows.
   if (kinds.empty() || any) return {};
   if (kinds.size() == 1) return kinds.front();
   json::array each;

@@ -10,7 +10,7 @@ namespace {
 
 struct Markers {
   std::string_view prefix, suffix, middle;
-  bool suffix_first = false;  // the text after comes first, and the text before last
+  bool suffix_first = false;  // the suffix precedes the prefix
 };
 constexpr Markers kKnown[] = {
     {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
@@ -40,7 +40,7 @@ std::optional<MarkerIds> find_markers(const Tokenizer& tokenizer) {
   for (const Markers& known : kKnown) {
     const auto prefix = tokenizer.find(known.prefix), suffix = tokenizer.find(known.suffix);
     const auto middle = tokenizer.find(known.middle);
-    // Codestral's order needs no third token.
+    // Codestral's order needs no middle token.
     if (prefix && suffix && (middle || known.suffix_first))
       return MarkerIds{.prefix = *prefix,
                        .suffix = *suffix,

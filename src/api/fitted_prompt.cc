@@ -8,14 +8,14 @@
 namespace pagoda {
 namespace {
 
-// Messages to leave out: [first, turn), and [turn + 1, rest) of the last turn.
+// Messages to drop: [first, turn), and [turn + 1, rest) within the last turn.
 struct Cut {
   std::size_t first, turn, rest;
 
   std::size_t dropped() const { return (turn - first) + (rest - turn - 1); }
 };
 
-// All that are possible, those that drop the least first. The first one drops nothing.
+// All possible cuts in ascending order of dropped messages. The first cut drops nothing.
 std::vector<Cut> cuts_of(const std::vector<ChatMessage>& messages) {
   const auto spoken = std::ranges::find_if(
       messages, [](const ChatMessage& m) { return m.role != "system" && m.role != "developer"; });
@@ -48,11 +48,11 @@ Result<std::vector<TokenId>> fitted_prompt_tokens(const Conversation& conversati
   const std::vector<Cut> cuts = cuts_of(conversation.messages);
   Result<std::vector<TokenId>> prompt = chat_prompt_tokens(conversation, context, options);
   const auto fits = [&](const Result<std::vector<TokenId>>& ids) {
-    if (!ids) return ids.error().reason() != "context_length_exceeded";  // no cut mends another error
+    if (!ids) return ids.error().reason() != "context_length_exceeded";  // no cut fixes another error
     return static_cast<std::int64_t>(ids->size()) + room <= context.max_model_len;
   };
   if (fits(prompt)) return prompt;
-  std::size_t low = 1, high = cuts.size();  // cuts before `low` are too long; `high` fits, if there is one
+  std::size_t low = 1, high = cuts.size();  // cuts below `low` are too long; `high` fits, if it exists
   std::optional<Result<std::vector<TokenId>>> fitting;
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;

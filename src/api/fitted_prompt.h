@@ -1,7 +1,7 @@
 #pragma once
-// Fits a conversation and its answer into the context by dropping the oldest messages, as OpenAI's
-// truncation "auto" does. System messages at the beginning stay, a call is never separated from its results,
-// and the user's last turn stays. Threads: any.
+// Fits a conversation and its answer into the context by dropping the oldest messages, as OpenAI's truncation
+// "auto" does. Leading system messages and the user's last turn are kept, and a call is never separated from
+// its results. Threads: any.
 #include <cstdint>
 #include <vector>
 
@@ -13,8 +13,9 @@
 
 namespace pagoda {
 
-// `room`: tokens of the answer. Drops as few messages as possible, and reports them in `warnings`. If that
-// does not suffice, it returns the tokens of the whole conversation, so that the error has its length.
+// `room`: number of tokens to leave for the answer. Drops as few messages as possible and reports them in
+// `warnings`. If nothing fits, returns the tokens of the whole conversation, so that the caller's error
+// states its length.
 Result<std::vector<TokenId>> fitted_prompt_tokens(const Conversation& conversation, std::int64_t room,
                                                   const ApiContext& context, const ChatPromptOptions& options,
                                                   Warnings& warnings);

@@ -15,18 +15,18 @@ struct NamedKind {
   std::string_view name;
   Kind kind;
 };
-// Kinds of structured_outputs; prefixed by "guided_" they are vLLM's older fields, which lack the last one.
+// Kinds of structured_outputs; with the prefix "guided_" they are vLLM's older fields, except the last one.
 constexpr NamedKind kKinds[] = {{"json", Kind::json_schema},        {"regex", Kind::regex},
                                 {"choice", Kind::choice},           {"grammar", Kind::grammar},
                                 {"json_object", Kind::json_object}, {"structural_tag", Kind::structural_tag}};
 
-// The one form that a request may ask for.
+// Collects the single constraint that a request may have.
 class Wish {
  public:
   explicit Wish(FieldReader& fields) : fields_(fields) {}
   void add(std::string_view name, std::optional<GrammarSpec> spec) {
     if (!spec) return;
-    // guidance sends one grammar under vLLM's old name and its new one.
+    // The library guidance sends the same grammar under vLLM's old and new names.
     if (spec_ && spec_->kind == spec->kind && spec_->text == spec->text) return;
     if (spec_) fields_.fail(name, concat("cannot be combined with '", spec_->param, "'"));
     spec_ = std::move(spec);
@@ -53,7 +53,7 @@ const json::value* value_of_kind(const FieldReader& fields, std::string_view nam
   }
 }
 
-// A value of that kind: a schema may come as JSON or as its text.
+// Reads a value of `kind`. A schema may be JSON or a string with its text.
 std::optional<GrammarSpec> read_kind(FieldReader& fields, std::string_view name, Kind kind) {
   const json::value* value = value_of_kind(fields, name, kind);
   if (value == nullptr) return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
   const std::string type = inner.string("type", 64).value_or("");
   std::optional<GrammarSpec> spec;
   if (type == "json_object" || type == "json") {
-    // llama.cpp's servers take a schema here, too; TGI's clients call it `value`.
+    // llama.cpp's server accepts a schema here, too; TGI's clients call it `value`.
     spec = read_kind(inner, "schema", Kind::json_schema);
     if (!spec) spec = read_kind(inner, "value", Kind::json_schema);
     if (!spec) spec = GrammarSpec{.kind = Kind::json_object, .text = {}, .param = fields.path_of(name)};
@@ -118,7 +118,7 @@ std::optional<GrammarSpec> read_response_format(FieldReader& fields, std::string
                        .text = json::serialize(*format),
                        .param = fields.path_of(name),
                        .special_tokens = true};
-  } else if (type == "regex" || type == "grammar") {  // TGI's, Fireworks'
+  } else if (type == "regex" || type == "grammar") {  // TGI, Fireworks
     const std::string place = inner.has("value") ? "value" : type;
     spec = read_kind(inner, place, type == "regex" ? Kind::regex : Kind::grammar);
     if (!spec && inner.ok()) inner.fail(place, "is required");
@@ -138,7 +138,8 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     Wish one(inner);
     for (const auto& [name, kind] : kKinds) one.add(name, read_kind(inner, name, kind));
     std::optional<GrammarSpec> spec = one.take();
-    // None is what every pattern of white space allows that programs send: "[ ]?", "[\n\t ]*".
+    // All whitespace patterns that clients send, such as "[ ]?" and "[
+    // \t ]*", also allow no whitespace.
     bool compact = inner.boolean("disable_any_whitespace").value_or(false);
     if (const std::optional<std::string> pattern = inner.string("whitespace_pattern", 256)) {
       const bool optional = pattern->empty() || pattern->ends_with('*') || pattern->ends_with('?') ||
@@ -153,13 +154,13 @@ std::optional<GrammarSpec> read_grammar(FieldReader& fields, const ApiContext& c
     if (!inner.ok()) fields.fail(inner.status());
     wish.add("structured_outputs", std::move(spec));
   }
-  // Clients of llama.cpp send an empty text for no grammar.
+  // Clients of llama.cpp send an empty string for no grammar.
   const auto add = [&](std::string_view name, Kind kind) {
     const json::value* value = fields.whole().if_contains(name);
     const bool is_empty = value != nullptr && value->is_string() && value->get_string().empty();
     std::optional<GrammarSpec> spec;
     if (is_empty)
-      (void)fields.has(name);  // it is known
+      (void)fields.has(name);  // marks the field as known
     else
       spec = read_kind(fields, name, kind);
     wish.add(name, std::move(spec));

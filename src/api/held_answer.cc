@@ -15,9 +15,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and what is held
+constexpr std::string_view kSpace = "[ \\n]{0,4}";  // between the reasoning and the constrained part
 
-// `middle` of a shape, with the name where it stands again.
+// The shape's `middle`, with "{name}" replaced by the tool's name.
 std::string middle_of(const CallShape& shape, std::string_view name) {
   constexpr std::string_view kName = "{name}";
   const std::size_t at = shape.middle.find(kName);
@@ -25,7 +25,7 @@ std::string middle_of(const CallShape& shape, std::string_view name) {
   return concat(shape.middle.substr(0, at), name, shape.middle.substr(at + kName.size()));
 }
 
-// The arguments of a tool as its schema has them, or as any object.
+// The arguments of a tool by its schema, or as any object.
 Result<json::value> arguments_of(const ToolSpec& tool, const CallShape& shape, bool any,
                                  std::vector<std::string>& left_out) {
   json::object schema = tool.parameters;
@@ -59,7 +59,7 @@ class Builder {
         parser_(parser),
         reasoning_(reasoning_of(parser)) {}
 
-  // Formats that read whole messages write reasoning in them, whether it is told apart or not.
+  // Formats that read whole messages contain reasoning, even if no reasoning parser is configured.
   static ReasoningShape reasoning_of(const AnswerParserOptions& parser) {
     if (!parser.reasoning_parser.empty()) return reasoning_shape(parser.reasoning_parser);
     return reads_whole_messages(parser.tool_parser) ? reasoning_shape(parser.tool_parser) : ReasoningShape();
@@ -67,7 +67,7 @@ class Builder {
 
   bool has_reasoning() const { return !reasoning_.end.empty(); }
 
-  // `any`: tools that are not strict take any object.
+  // `any`: tools that are not strict accept any object.
   Result<GrammarSpec> build(bool any) {
     any_ = any;
     left_out_.clear();
@@ -92,7 +92,7 @@ class Builder {
   }
   bool open() const { return parser_.starts_in_reasoning.value_or(false); }
 
-  // A text whose markers are said as the tokens that they are.
+  // Parts for `text`, with each "<|…|>" marker as its special token.
   json::array said(std::string_view text) const {
     json::array out;
     while (!text.empty()) {
@@ -112,7 +112,7 @@ class Builder {
     return out;
   }
 
-  // Messages of their own (harmony): "<|channel|>analysis<|message|>…<|end|><|start|>assistant".
+  // Reasoning in separate messages (harmony): "<|channel|>analysis<|message|>…<|end|><|start|>assistant".
   json::value reasoning_message() const {
     json::array parts = said(reasoning_.begin);
     json::object text = {{"type", "any_tokens"}};
@@ -123,7 +123,7 @@ class Builder {
       if (const auto token = tokenizer_.find(marker)) excluded.push_back(*token);
     text["exclude_tokens"] = std::move(excluded);
     const auto is_token = [](const json::value& part) { return part.at("type") == "token"; };
-    if (!is_token(parts.back()) || !is_token(said(reasoning_.end).front())) {  // a vocabulary without them
+    if (!is_token(parts.back()) || !is_token(said(reasoning_.end).front())) {  // absent from the vocabulary
       text = {{"type", "any_text"}};
       if (wishes_.thinking_budget) text["max_tokens"] = *wishes_.thinking_budget;
       json::value tag = {
@@ -144,7 +144,8 @@ class Builder {
     if (reasoning_.by_token) return reasoning_message();
     json::object text = {{"type", "any_text"}};
     json::value end;
-    // An end that is one token can be forced; of one that is several the beginning could be written for ever.
+    // An end marker that is a single token can be forced. With several tokens, the model could write the
+    // beginning of the marker forever.
     const std::optional<TokenId> token = tokenizer_.find(reasoning_.end);
     if (wishes_.thinking_budget && token) {
       text = {{"type", "any_tokens"}};
@@ -179,7 +180,7 @@ class Builder {
       if (!form) return form.error();
       return behind_space(*std::move(form));
     }
-    json::array excluded;  // reasoning that was not at the beginning would not be held
+    json::array excluded;  // reasoning that starts later would not be constrained
     if (has_reasoning() && !reasoning_.by_token) excluded.push_back(json::string(reasoning_.begin));
     if (!calls_wanted()) return json::value{{"type", "any_text"}, {"excludes", excluded}};
     Result<json::array> made = call_tags(shape_.begin);
@@ -202,7 +203,7 @@ class Builder {
     return sequence_of({{{"type", "regex"}, {"pattern", kSpace}}, std::move(rest)});
   }
 
-  // `begin`: as much of what begins a call as is in its tag.
+  // `begin`: the part of a call's opening that belongs to its tag.
   Result<json::array> call_tags(std::string_view begin) {
     json::array tags;
     for (const ToolSpec& tool : wishes_.tools) {
@@ -230,7 +231,7 @@ class Builder {
             {"stop_after_first", one}};
   }
   Result<json::value> call_section() {
-    if (shape_.by_token) {  // a tag begins with a text: the token before it stands by itself
+    if (shape_.by_token) {  // a tag begins with text, so the token before it is a separate part
       json::array parts = said(shape_.begin);
       const std::string_view text = parts.back().at("value").as_string();
       Result<json::array> tags = call_tags(std::string(text));
@@ -247,7 +248,7 @@ class Builder {
         {const_string(shape_.section_begin), std::move(calls), const_string(shape_.section_end)});
   }
 
-  // The content, where it is of this form.
+  // The content constrained to `form`, with the marker that opens it.
   Result<json::value> content_of(const GrammarSpec& form) const {
     Result<json::value> part = form_of(form);
     if (!part || reasoning_.answer_begin.empty()) return part;
@@ -256,7 +257,7 @@ class Builder {
     return sequence_of(std::move(parts));
   }
 
-  // A form as a part of a structural tag.
+  // Converts a form to a part of a structural tag.
   static Result<json::value> form_of(const GrammarSpec& form) {
     const auto part = [](std::string_view type, std::string_view key, json::value value) {
       return json::value{{"type", type}, {key, std::move(value)}};
@@ -337,13 +338,13 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
       parser.tool_parser, [&](std::string_view token) { return context.tokenizer->find(token).has_value(); });
   const bool strict = std::ranges::any_of(wishes.tools, &ToolSpec::strict);
   const bool automatic = !wishes.tools.empty() && wishes.choice.kind == ToolChoice::Kind::automatic;
-  // A call that its own style cannot write is written as hermes does.
+  // A call that the model's own style cannot express is written in hermes style.
   if (forced && shape != nullptr && is_own_style(shape->style) && !all_writable(wishes, *shape)) {
     shape = &hermes_call_shape();
     parser.tool_parser = shape->tool_parser;
   }
   if ((forced || (automatic && strict)) && shape == nullptr) {
-    // A format that is not known so well: the call is written as hermes does, and read so.
+    // A format without a call shape: a forced call is written and parsed in hermes style.
     if (!parser.tool_parser.empty() && reads_whole_messages(parser.tool_parser))
       return bad_field(
           forced ? "tool_choice" : "tools.strict",
@@ -351,17 +352,17 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (forced) parser.tool_parser = hermes_call_shape().tool_parser;
     if (forced) shape = &hermes_call_shape();
   }
-  // Without a tool that wants it, an automatic call is written as the model likes to.
+  // Automatic calls are constrained only for strict tools or a requested form.
   const bool held_calls =
       forced || (automatic && (strict || wishes.form) && shape != nullptr && shape->marked);
   AnswerWishes known = wishes;
-  if (forced) known.form = std::nullopt;  // the form is of a final text, and there is none
+  if (forced) known.form = std::nullopt;  // the form applies to a final text, and a forced call has none
   const bool whole_form = known.form && Builder::reasoning_of(parser).end.empty() && !held_calls;
   if (whole_form) return std::vector<GrammarSpec>{*wishes.form};
   if (!held_calls) known.tools = {};
   if (!held_calls && !wishes.form && !wishes.thinking_budget) return std::vector<GrammarSpec>();
   const CallShape& written =
-      shape != nullptr ? *shape : hermes_call_shape();  // no calls are held where there is none
+      shape != nullptr ? *shape : hermes_call_shape();  // without a shape, no calls are constrained
   Builder builder(known, written, parser, *context.tokenizer);
   if (wishes.thinking_budget && !builder.has_reasoning())
     return bad_field("thinking_token_budget",
@@ -371,7 +372,7 @@ Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const A
     if (any && !held_calls) break;
     Result<GrammarSpec> grammar = builder.build(any);
     if (!grammar && held_calls && is_own_style(written.style)) {
-      // A tool whose schema cannot be held takes any object, unless it is strict.
+      // A tool whose schema cannot be enforced accepts any object, unless it is strict.
       if (!any && !strict) continue;
       return bad_field("tools", concat("cannot be used: ", grammar.error().message()));
     }

@@ -1,7 +1,7 @@
 #pragma once
 // HeldAnswer: builds the grammar that constrains an answer, for all protocols: the requested form, forced or
-// strict tool calls, the limit of reasoning. It knows how the model's formats write these
-// (text/call_shape.h), and adapts the parser options to them.
+// strict tool calls, the token limit of reasoning. It knows how the model's formats write these
+// (text/call_shape.h) and adapts the parser options to them.
 // Threads: any.
 #include <cstdint>
 #include <optional>
@@ -26,16 +26,16 @@ struct ToolChoice {
 };
 
 struct AnswerWishes {
-  std::optional<GrammarSpec> form;  // form of the content
-  std::span<const ToolSpec> tools;  // that may be called
+  std::optional<GrammarSpec> form;  // constraint on the content
+  std::span<const ToolSpec> tools;  // tools that may be called
   ToolChoice choice;
   bool parallel_calls = true;
   std::optional<std::int32_t> thinking_budget;  // tokens
 };
 
 // The grammars to try in order: the first that compiles is used. Empty: no constraint.
-// `parser`: the formats of tools and reasoning, and whether the prompt has opened the reasoning; it is
-// changed if calls are constrained. Errors name the request's fields as in OpenAI's API.
+// `parser`: the formats of tools and reasoning, and whether the prompt has opened the reasoning; changed if
+// calls are constrained. Errors name the request's fields as in OpenAI's API.
 Result<std::vector<GrammarSpec>> hold_answer(const AnswerWishes& wishes, const ApiContext& context,
                                              AnswerParserOptions& parser);
 

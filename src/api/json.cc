@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 using ErrorCode = boost::system::error_code;
 
-// The events of Boost's parser, turned into a value as its own parser does; the keys are counted.
+// Builds a value from the events of Boost's parser, as Boost's own handler does, and counts the keys.
 struct Handler {
   static constexpr std::size_t max_object_size = kMaxJsonKeys;
   static constexpr std::size_t max_array_size = std::size_t{1} << 24;
@@ -132,7 +132,8 @@ Result<json::value> parse_json(std::string_view text, std::size_t& keys_left) {
   if (text.find_first_not_of(" \t\r\n", used) != std::string_view::npos)
     return malformed(concat("unexpected data after its end, at byte ", used));
   json::value value = parser.handler().stack.release();
-  // Boost keeps the last of equal keys; two readers of one body must not disagree on which one counts.
+  // Boost keeps the last of equal keys. Duplicates are refused, since readers of a body could disagree on
+  // which one counts.
   if (count_keys(value) != num_keys) return malformed("an object has a duplicate key");
   return value;
 }

@@ -2,8 +2,8 @@
 // JSON of the API: strict reading within limits, and an append-only writer. No document model on the
 // way out: responses and stream chunks are written straight into a string.
 // Reading refuses: depth over kMaxJsonDepth, more than kMaxJsonKeys keys, a key given twice in one object,
-// invalid UTF-8, NaN/Infinity. Error texts are our own and carry no input. How large a body may be is for who
-// reads it from a socket, which counts its memory, too (server/memory_accounts.h).
+// invalid UTF-8, NaN/Infinity. Error messages are our own and contain no input. The code that reads a body
+// from a socket limits its size and accounts for its memory (server/memory_accounts.h).
 // Threads: any.
 #include <boost/json/value.hpp>
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxJsonKeys = 1'000'000;  // keys of all objects of a text
+inline constexpr std::size_t kMaxJsonKeys = 1'000'000;  // keys of all objects in a text
 inline constexpr std::size_t kMaxJsonDepth = 128;
 
 Result<boost::json::value> parse_json(std::string_view text);
-// The same for texts inside a text: the keys of all of them are taken off `keys_left`, too.
+// Likewise for JSON texts nested in a text: their keys are also deducted from `keys_left`.
 Result<boost::json::value> parse_json(std::string_view text, std::size_t& keys_left);
-// A request's body: an object, else invalid_argument.
+// Parses a request's body; invalid_argument unless it is an object.
 Result<boost::json::value> parse_json_body(std::string_view body);
 
-// Each byte that is part of no character becomes U+FFFD.
+// Replaces each byte that is not part of a character with U+FFFD.
 std::string to_valid_utf8(std::string_view bytes);
-// Code points of a valid UTF-8 text: what OpenAI and Python call its length.
+// Number of code points in valid UTF-8, which OpenAI and Python call the length.
 std::int64_t count_characters(std::string_view text);
 
-// Writes one JSON text. The caller pairs begin and end; commas come by themselves. Strings must be
-// valid UTF-8.
+// Writes one JSON text. The caller pairs begin and end; the writer inserts commas. Strings must be valid
+// UTF-8.
 class JsonWriter {
  public:
   explicit JsonWriter(std::string& out) : out_(out) {}

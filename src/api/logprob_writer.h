@@ -1,5 +1,5 @@
 #pragma once
-// A token's log-probability as OpenAI, Ollama and llama.cpp write it. Threads: any.
+// Writes a token's log-probability in the forms of OpenAI, Ollama and llama.cpp. Threads: any.
 #include <string>
 
 #include "api/json.h"
@@ -12,14 +12,14 @@ namespace pagoda {
 float writable_logprob(float logprob);
 
 struct LogprobForm {
-  bool with_top = true;           // the likeliest tokens as well
+  bool with_top = true;           // also the most likely tokens
   bool with_ids = false;          // "id"
-  bool tokens_as_ids = false;     // "token" is "token_id:ID" and not its text
-  bool as_probabilities = false;  // llama.cpp's "prob" and "top_probs", not "logprob" and "top_logprobs"
+  bool tokens_as_ids = false;     // "token" is "token_id:ID" instead of its text
+  bool as_probabilities = false;  // llama.cpp's "prob" and "top_probs" instead of "logprob" …
 };
-// A token's "token", as valid UTF-8.
+// The value of "token" for a token, as valid UTF-8.
 std::string written_token(TokenId token, const Tokenizer& tokenizer, bool as_id);
-// An object of "token", "logprob", "bytes" and what `form` asks for.
+// Writes an object with "token", "logprob", "bytes" and the fields selected by `form`.
 void write_token_logprobs(JsonWriter& writer, const TokenLogprobs& token, const Tokenizer& tokenizer,
                           LogprobForm form);
 

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxEntries = 1024;
 constexpr std::int64_t kMaxId = 1 << 30;
 constexpr double kMaxScale = 1e6;
 
-// An entry of "lora": the adapter that it chooses; null: none.
+// Reads an entry of "lora". Returns the adapter that it chooses; null if none.
 AdapterCatalog::Handle read_entry(FieldReader& entry, const ApiContext& context) {
   const std::optional<std::int64_t> id = entry.integer("id", 0, kMaxId);
   const std::optional<double> scale = entry.number("scale", -kMaxScale, kMaxScale);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxSamplers = 64;
 
-// Refuses samplers that are not built, unless their values switch them off.
+// Refuses unsupported samplers, unless their values switch them off.
 void refuse_samplers(FieldReader& fields) {
   constexpr double kAny = 1e9;
   const auto above = [&](std::string_view name, double off) {
@@ -29,11 +29,12 @@ void refuse_samplers(FieldReader& fields) {
         "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"})
     above(name, 0);
   above("num_beams", 1);
-  // Above one half nothing is left that could be taken out.
+  // With a threshold above one half, XTC never removes a token.
   if (fields.number("xtc_threshold", -kAny, kAny).value_or(0.1) <= 0.5) above("xtc_probability", 0);
 }
 
-// A list of names, or one letter for each. A sampler that is not among them is not used.
+// Reads `samplers`: a list of names, or a string of one letter per sampler. Samplers not listed are switched
+// off.
 void read_samplers(FieldReader& fields, SamplingParams& sampling) {
   struct Sampler {
     std::string_view name, other;
@@ -63,7 +64,7 @@ void read_samplers(FieldReader& fields, SamplingParams& sampling) {
   if (!used[kTopP]) sampling.top_p = SamplingParams{}.top_p;
   if (!used[kMinP]) sampling.min_p = SamplingParams{}.min_p;
   if (!used[kTypicalP]) sampling.typical_p = SamplingParams{}.typical_p;
-  // Greedy stays greedy.
+  // Greedy sampling stays greedy.
   if (!used[kTemperature] && sampling.temperature > 0) sampling.temperature = 1;
   if (!used[kPenalties]) {
     sampling.repetition_penalty = 1;
@@ -100,7 +101,7 @@ void warn_of_bounds(FieldReader& fields, Warnings& warnings) {
 
 void read_peer_sampling(FieldReader& fields, SamplingParams& sampling, Warnings& warnings) {
   refuse_samplers(fields);
-  constexpr double kAnyAbove = 1e9;  // From 1 on it is off.
+  constexpr double kAnyAbove = 1e9;  // off from 1 on
   for (const std::string_view name : {"typ_p", "typical_p"})
     if (const auto mass = fields.number(name, 0, kAnyAbove))
       sampling.typical_p = static_cast<float>(std::min(*mass, 1.0));

@@ -1,14 +1,14 @@
 #pragma once
-// Sampling as llama.cpp's and Ollama's clients ask for it beyond the fields that OpenAI and vLLM have too.
-// A field that would draw other tokens and is not built is refused by name unless its value switches it off,
-// as these clients send it; one that only bounds or tunes is answered with a warning. Threads: any.
+// Sampling fields of llama.cpp's and Ollama's clients that OpenAI and vLLM do not have. An unsupported field
+// that would change the tokens drawn is refused by name, unless its value switches it off (these clients
+// often send such values). An unsupported field that only bounds or tunes causes a warning. Threads: any.
 #include "api/field_reader.h"
 #include "api/warnings.h"
 #include "request/sampling_params.h"
 
 namespace pagoda {
 
-// After the other fields of sampling, which `samplers` and `repeat_last_n` switch off.
+// Call after reading the other sampling fields, which `samplers` and `repeat_last_n` may switch off.
 void read_peer_sampling(FieldReader& fields, SamplingParams& sampling, Warnings& warnings);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// The length rules that every endpoint with a prompt shares.
+// The length limits shared by all endpoints that take a prompt.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace pagoda {
 
-// Prompts of a call, and its prompts times the answers to each.
+// Maximum prompts per call, and maximum prompts times answers per prompt.
 inline constexpr std::size_t kMaxPrompts = 1024;
-// Log-probabilities of a call.
+// Maximum log-probabilities per call.
 inline constexpr std::int64_t kMaxLogprobEntries = 8'000'000;
 
-// Too long to be worth tokenising: more bytes than the longest possible prompt can have. Bounds the
-// work that one request causes.
+// True if a text is too long to tokenize: it has more bytes than the longest possible prompt. Bounds the work
+// that one request can cause.
 bool exceeds_byte_bound(const ApiContext& context, std::size_t bytes);
 
-// "This model's maximum context length is N tokens…", which clients look for. `detail` ends it.
+// "This model's maximum context length is N tokens…", which clients look for. `detail` is appended.
 Status context_length_exceeded(const ApiContext& context, std::string_view param, std::string_view detail);
 
 }  // namespace pagoda

@@ -1,9 +1,9 @@
 #pragma once
-// Protocol: the API of one kind of client: its paths, how its bodies are parsed, and the form of its answers.
-// A protocol is a folder of api/ with a table of routes, and a line in server/protocols.cc. It knows no other
-// protocol, no socket and no engine. Shared parts are in this folder: strict JSON (json.h, field_reader.h),
+// Protocol: the API of one kind of client: its paths, the parsing of its bodies and the form of its answers.
+// A protocol is a folder of api/ with a table of routes, and a line in server/protocols.cc. It depends on no
+// other protocol, socket or engine. Shared parts are in this folder: strict JSON (json.h, field_reader.h),
 // prompts (chat_prompt_tokens.h), growing answers (answer_state.h). Threads: handlers run on any thread,
-// several at a time; they keep no state between calls.
+// concurrently; they keep no state between calls.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -29,26 +29,26 @@ namespace pagoda {
 
 // The role that a route requires.
 enum class Role : std::uint8_t { anyone, user, metrics, admin };
-// The cost of a handler: `inlined` ones run at once on the thread that reads sockets; the others wait for the
+// The cost of a handler: `inlined` handlers run immediately on the I/O thread; the others are queued in the
 // job pool.
 enum class Cost : std::uint8_t { inlined, text, generation };
 enum class AnswerForm : std::uint8_t { json, text, sse, ndjson, file };
-enum class BodyForm : std::uint8_t { none, any, json };  // none: read and dropped
+enum class BodyForm : std::uint8_t { none, any, json };  // none: read and discarded
 
 inline constexpr std::size_t kServerBodyLimit = std::numeric_limits<std::size_t>::max();
 
-// A route's row, without its handler.
+// A row of the route table, without its handler.
 struct RouteFacts {
-  std::string_view method;  // GET answers HEAD, too
-  std::string_view path;    // exact; a last part in braces matches the rest: "/v1/models/{model}"
+  std::string_view method;  // GET also answers HEAD
+  std::string_view path;    // exact; a final part in braces matches the rest: "/v1/models/{model}"
   Role role = Role::user;
   Cost cost = Cost::inlined;
   AnswerForm form = AnswerForm::json;  // form of a streamed answer
   BodyForm body = BodyForm::none;
-  std::size_t max_body_bytes = kServerBodyLimit;  // 413 beyond it, or beyond the server's own limit
+  std::size_t max_body_bytes = kServerBodyLimit;  // 413 above this or the server's own limit
 };
 
-// A route that takes JSON.
+// Facts of a POST route that takes JSON.
 constexpr RouteFacts post_json(std::string_view path, Cost cost, AnswerForm form,
                                std::size_t max_body_bytes = kServerBodyLimit) {
   return {.method = "POST",
@@ -61,14 +61,14 @@ constexpr RouteFacts post_json(std::string_view path, Cost cost, AnswerForm form
 
 // One request, completely received.
 struct ApiCall {
-  std::string_view method, path;  // the row that matched
-  std::string parameter;          // the path's part in braces, decoded
+  std::string_view method, path;  // from the matching row
+  std::string parameter;          // the part of the path in braces, decoded
   std::string query = {};         // after the path's '?', as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string id;                                            // unique part of the answer's id
   std::int64_t created = 0;                                  // unix seconds
-  std::string owner = {};  // name of the client's key, if there are several; not the secret
+  std::string owner = {};  // name of the client's key, if there are several; not its secret
 
   std::string_view header(std::string_view name) const {
     for (const auto& [known, value] : headers)
@@ -91,16 +91,16 @@ struct ApiAnswer {
 // A call for the engine, parsed and validated.
 struct ApiGeneration {
   std::string id;                 // as the client sees it
-  std::vector<Request> requests;  // one per prompt; ids and arrival times are the submitter's to fill in
-  // Alternatives for the requests' constraint, compiled before they are submitted: the first that compiles is
-  // used. Empty: no constraint.
+  std::vector<Request> requests;  // one per prompt; ids and arrival times are filled in by the submitter
+  // Alternatives for the requests' constraint, compiled before the requests are submitted; the first that
+  // compiles is used. Empty: no constraint.
   std::vector<GrammarSpec> grammars = {};
   std::unique_ptr<AnswerWriter> answer;
   Warnings warnings = {};                // for the answer's headers
-  std::optional<double> timeout_s = {};  // how long the client waits for the answer, as its body says
-  // If set, the client gets this at once, and the call continues in the background (answer_store.h).
+  std::optional<double> timeout_s = {};  // how long the client waits, as stated in the body
+  // If set, the client gets this body immediately, and the call continues in the background (answer_store.h).
   std::optional<std::string> at_once = {};
-  std::shared_ptr<AnswerLog> follow = {};  // for such a call: the log that is streamed to the client instead
+  std::shared_ptr<AnswerLog> follow = {};  // for a background call: the log to stream to the client instead
 };
 
 using AnswerHandler = Result<ApiAnswer> (*)(const ApiCall& call, const ApiContext& context);
@@ -115,7 +115,7 @@ struct Protocol {
   std::string_view name;
   std::span<const ApiRoute> routes;
   std::string (*error_body)(const ApiError& error) = nullptr;  // JSON
-  // Header in which its clients expect the id, in addition to x-request-id
+  // Header in which its clients expect the request id, in addition to x-request-id.
   std::string_view request_id_header = {};
 };
 

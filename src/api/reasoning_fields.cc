@@ -67,7 +67,7 @@ ReasoningWish read_reasoning_wish(FieldReader& fields) {
     wish.effort = std::move(effort);
   if (const std::optional<bool> on = fields.boolean("enable_thinking")) wish.thinks = *on;
   if (wish.effort == "none" && !wish.thinks) wish.thinks = false;
-  read_budget(fields, "thinking_budget", wish);  // Qwen's service
+  read_budget(fields, "thinking_budget", wish);  // Qwen's API
   wish.budget_is_rule = fields.has("thinking_token_budget");
   read_budget(fields, "thinking_token_budget", wish);
   return wish;

@@ -1,9 +1,9 @@
 #pragma once
 // StateWriter: an AnswerWriter over one AnswerState, for protocols whose answers are small enough to be
-// written in one piece: what is fresh as events, and at the end the whole. Answers that may have hundreds of
-// megabytes of log-probabilities are written in pieces by openai/response_builder.h; here their text counts
-// as memory that the answer holds. Invariant: write_events() and write_body() are called once after the end,
-// and never after that. Threads: none; one at a time.
+// written in one piece: fresh output as events, or the whole answer at the end. Answers that may have
+// hundreds of megabytes of log-probabilities are written in pieces by openai/response_builder.h; here, their
+// text counts as memory held by the answer. Invariant: after the answer has ended, write_events() or
+// write_body() is called once and never again. Threads: none; one at a time.
 #include <utility>
 
 #include "api/answer_state.h"
@@ -48,13 +48,13 @@ class StateWriter : public AnswerWriter {
   }
 
  protected:
-  // Appends what is fresh; once finished(), the end of the stream, or its error event.
+  // Appends the fresh output as events; once finished(), also the end of the stream or its error event.
   virtual void write_events(std::string& out) = 0;
-  // Appends the whole answer, which has ended without an error.
+  // Appends the whole answer. Called only if it has ended without an error.
   virtual void write_body(std::string& out) = 0;
   virtual void note_output() {}
   const std::string& model_name() const { return answering_model(options_.adapter, context_); }
-  // How often the text of log-probabilities stands in memory at the end.
+  // Number of copies of the log-probabilities' text in memory at the end.
   virtual std::int64_t num_copies() const { return 1; }
 
   const AnswerOptions options_;
@@ -62,7 +62,7 @@ class StateWriter : public AnswerWriter {
   AnswerState state_;
 
  private:
-  static constexpr std::int64_t kLogprobTextBytes = 128;  // a token, with its bytes as numbers
+  static constexpr std::int64_t kLogprobTextBytes = 128;  // per token, with its bytes as numbers
 
   const bool stream_;
   bool ended_ = false;  // the end has been written

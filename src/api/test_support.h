@@ -1,5 +1,5 @@
 #pragma once
-// For tests only: a small served model over the FakeTokenizer, and outputs as an engine would send them.
+// For tests only: a small served model that uses the FakeTokenizer, and outputs as an engine would send them.
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ struct TestModel {
   TestModel(const TestModel&) = delete;
 };
 
-// A step of one sequence: the bytes of `text` as tokens.
+// One step's output of a sequence: the bytes of `text` as tokens.
 inline SequenceDelta delta_of(std::string_view text, std::int32_t index = 0) {
   SequenceDelta delta;
   delta.index = index;

@@ -1,7 +1,7 @@
 #pragma once
-// The object `timings`: llama.cpp's counts, times and rates of prompt and answer, and the time spent waiting
-// and preempted. For an answer to several prompts, those of the prompt that was done last. Network time is
-// not part of it. Source: the README of llama.cpp's server. Threads: none.
+// Writes the object `timings`: llama.cpp's counts, times and rates of prompt and answer, plus the time spent
+// waiting and preempted. For several prompts, it describes the prompt that finished last. Network time is not
+// included. Source: the README of llama.cpp's server. Threads: none.
 #include "api/answer_state.h"
 #include "api/json.h"
 

@@ -15,12 +15,12 @@ using ChoiceKind = ToolChoice::Kind;
 std::optional<ChoiceKind> kind_of(std::string_view word) {
   if (word == "auto") return ChoiceKind::automatic;
   if (word == "none") return ChoiceKind::none;
-  if (word == "required" || word == "any") return ChoiceKind::required;  // any: Mistral's word
+  if (word == "required" || word == "any") return ChoiceKind::required;  // "any" is Mistral's
   return std::nullopt;
 }
 
-// The tools that {"type": "function", "name": …} or {"type": "function", "function": {"name": …}} means, by
-// the names that the model is shown. None: it is one that was left out.
+// The tools that {"type": "function", "name": …} or {"type": "function", "function": {"name": …}} refers to,
+// by the names shown to the model. Empty if it refers to a tool that was left out.
 std::vector<std::string> referred(FieldReader& reference, const DeclaredTools& tools) {
   const std::string type = reference.string("type", 128).value_or("function");
   if (!reference.ok()) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// ToolOrigins: tools that the model sees under another name or in another form than the client declared.
-// Calls are returned in the client's form. Plain data.
+// ToolOrigins: tools shown to the model under another name or in another form than the client declared. Calls
+// are returned in the client's form. Plain data.
 #include <functional>
 #include <map>
 #include <string>
@@ -8,14 +8,14 @@
 namespace pagoda {
 
 struct ToolOrigin {
-  std::string group;    // OpenAI's namespace; empty: none
+  std::string group;    // OpenAI's namespace; empty if none
   std::string name;     // inside the group
-  bool custom = false;  // its input is one text, which the model writes as the argument "input"
+  bool custom = false;  // takes one text, which the model writes as the argument "input"
 
   bool operator==(const ToolOrigin&) const = default;
 };
 
-// By the model's name for the tool. Only tools that differ.
+// Keyed by the model's name for the tool. Contains only tools that differ.
 using ToolOrigins = std::map<std::string, ToolOrigin, std::less<>>;
 
 }  // namespace pagoda

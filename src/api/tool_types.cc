@@ -35,7 +35,7 @@ constexpr std::string_view kMemory =
 
 using enum ToolForm;
 
-// The first row that matches counts.
+// The first matching row applies.
 constexpr ToolType kTypes[] = {
     {"function", function, function, function},
     {"custom", custom, custom, function},
@@ -88,7 +88,7 @@ bool has_date(std::string_view name) {
 }  // namespace
 
 const ToolType* find_tool_type(std::string_view name) {
-  // Anthropic's types have a date: one that is newer than this table is its servers', too.
+  // Anthropic's types end in a date. A type newer than this table is assumed to run on Anthropic's servers.
   static constexpr ToolType kDated{"*", left_out, left_out, left_out};
   for (const ToolType& type : kTypes)
     if (matches(type.name, name)) return &type;

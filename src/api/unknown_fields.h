@@ -1,6 +1,6 @@
 #pragma once
-// Unknown fields of a body: accepted, as by other servers, and named in the answer's warnings and once in the
-// log, so that a misspelt one, or one that another server would heed, can be found. Threads: any.
+// Reports the unknown fields of a body. As on other servers, they are accepted; the answer's warnings and,
+// once, the log name them, so that misspelt fields and fields of other servers can be found. Threads: any.
 #include <initializer_list>
 #include <string_view>
 
@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// `harmless`: known fields without a meaning here.
+// `harmless`: known fields that have no effect here.
 void note_unknown_fields(const FieldReader& fields, Warnings& warnings,
                          std::initializer_list<std::string_view> harmless);
 

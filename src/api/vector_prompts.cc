@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-// A query is in each of its pairs: a small body could ask for gigabytes.
+// The query is repeated in each pair, so a small body could ask for gigabytes.
 constexpr std::size_t kMaxCallTokens = std::size_t{1} << 22, kMaxPairBytes = std::size_t{1} << 24;
 
 Status too_much(const std::string& path, std::string_view what) {
@@ -71,10 +71,11 @@ Status VectorPrompts::add(std::vector<TokenId> ids, std::int32_t second, const s
   return ok_status();
 }
 
-// Cut, it keeps its beginning and the special tokens behind it.
+// A truncated prompt keeps its beginning and the trailing special tokens.
 Result<std::vector<TokenId>> VectorPrompts::encode(std::string_view text, const std::string& path) {
   const auto keep = static_cast<std::size_t>(wishes_.keep_tokens);
-  // Text that is cut away anyway is not tokenised: no token is longer than this, and most are far shorter.
+  // Text that would be truncated anyway is not tokenized. `end` is an upper bound: no token is longer than
+  // longest_token_bytes.
   if (keep > 0 && exceeds_byte_bound(context_, text.size())) {
     std::size_t end = context_.longest_token_bytes * static_cast<std::size_t>(context_.max_model_len);
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
@@ -138,7 +139,7 @@ Status VectorPrompts::add_pair(std::string_view first, std::string_view second, 
   if (!context_.vectors->whole_prompt) return add_text(concat(first, second), path);  // a language model
   Result<EncodedPair> pair = context_.tokenizer->encode_pair(first, second);
   if (!pair) return invalid_argument(concat("'", path, "' cannot be tokenized.")).with_param(path);
-  // The last token stays: it ends the pair.
+  // The last token is kept: it ends the pair.
   if (const auto keep = static_cast<std::size_t>(wishes_.keep_tokens); keep > 0 && pair->ids.size() > keep)
     pair->ids.erase(pair->ids.begin() + static_cast<std::ptrdiff_t>(keep - 1), pair->ids.end() - 1);
   return add(std::move(pair->ids), pair->second, path);

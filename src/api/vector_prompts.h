@@ -1,8 +1,8 @@
 #pragma once
-// VectorPrompts: the texts of a call for vectors -> one request of the engine each. Between the fields of a
-// protocol, which are its own business, and the engine. Knows lengths, truncation, pairs; not what the answer
-// looks like (vector_writer.h). Bounded: prompts, tokens and bytes of one call. Errors: invalid_argument with
-// the param() that was passed in. Threads: any.
+// VectorPrompts: the texts of a call for vectors -> one engine request per text. It handles lengths,
+// truncation and pairs; the protocol reads the fields, and vector_writer.h writes the answer. Prompts, tokens
+// and bytes per call are bounded. Errors: invalid_argument with the `path` passed in as param(). Threads:
+// any.
 #include <boost/json/array.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,20 @@
 
 namespace pagoda {
 
-inline constexpr std::size_t kMaxVectorPrompts = 2048;  // prompts of one call, as OpenAI allows
+inline constexpr std::size_t kMaxVectorPrompts = 2048;  // per call, as OpenAI allows
 
-// ok: the model makes vectors, of this kind.
+// Returns ok if the model produces vectors (of this kind).
 Status check_makes_vectors(const ApiContext& context);
 Status check_makes_vectors(const ApiContext& context, WorkKind kind);
 
 struct VectorWishes {
   PoolingSpec pooling;
   bool add_special_tokens = true;
-  std::int64_t keep_tokens = 0;  // a longer prompt is cut to so many; 0: it is refused
+  std::int64_t keep_tokens = 0;  // truncates longer prompts; 0: refuses them
   std::int32_t priority = 0;
   std::string cache_salt;
 };
-// The model's defaults for a call.
+// The model's default wishes.
 VectorWishes default_wishes(const ApiContext& context);
 
 class VectorPrompts {
@@ -40,9 +40,9 @@ class VectorPrompts {
 
   Status add_text(std::string_view text, const std::string& path);
   Status add_ids(const boost::json::array& ids, const std::string& path);
-  // A query and a document, as the model wants to see them.
+  // Adds a query and a document, in the form that the model expects.
   Status add_pair(std::string_view first, std::string_view second, const std::string& path);
-  // A text, a list of token ids, or a list of either.
+  // Adds the field `name`: a text, a list of token ids, or a list of either.
   void add_field(FieldReader& fields, std::string_view name, bool with_ids);
 
   std::vector<Request> take() { return std::move(requests_); }

@@ -1,7 +1,7 @@
 #pragma once
 // VectorWriter: an AnswerWriter that waits for the vectors of all prompts of a call and then writes them,
-// some at a time. A protocol says what stands before, between and behind. Invariant: as AnswerWriter says; a
-// vector is freed once it has been written. Threads: none; one at a time.
+// some at a time. The protocol writes the text before, around and after each vector. Invariants: those of
+// AnswerWriter; a vector is freed once it has been written. Threads: none; one at a time.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,13 +30,13 @@ class VectorWriter : public AnswerWriter {
   double held() const override;
 
  protected:
-  // Called once, when all vectors are there: how many items the answer has.
+  // Called once, when all vectors are available. Returns the number of items in the answer.
   virtual std::size_t prepare() { return vectors_.size(); }
   virtual void write_begin(std::string& out) = 0;
   virtual void write_item(std::string& out, std::size_t index) = 0;
   virtual void write_end(std::string& out) = 0;
 
-  // From the first prompt's arrival to the last vector.
+  // Time from the first prompt's arrival to the last vector.
   TimeNs duration() const { return ended_at_ - arrival_; }
 
   std::vector<std::vector<float>> vectors_;  // by prompt
@@ -46,14 +46,14 @@ class VectorWriter : public AnswerWriter {
   Status error_;
   std::vector<bool> ended_;
   std::size_t num_left_ = 0;
-  std::size_t next_ = 0, num_items_ = 0;  // written, and all
+  std::size_t next_ = 0, num_items_ = 0;  // items written, and all items
   TimeNs arrival_ = 0, ended_at_ = 0;     // over all prompts
   bool begun_ = false, done_ = false;
 };
 
-// The numbers of a vector as a JSON array.
+// Writes the numbers of a vector as a JSON array.
 void write_floats(JsonWriter& json, std::span<const float> values);
-// The bytes of a vector, little endian float32, in base64.
+// The vector's bytes (little-endian float32) in base64.
 std::string base64_of(std::span<const float> values);
 
 }  // namespace pagoda

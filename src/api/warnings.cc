@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxLogged = 256, kMaxNameBytes = 64, kMaxHeaderBytes = 2000;
 
-// A quoted string of a header.
+// One warning value, with its text as a quoted string.
 std::string entry_of(std::string_view text) {
   std::string out = "299 pagoda \"";
   for (const char c : text) {

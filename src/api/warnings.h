@@ -1,7 +1,7 @@
 #pragma once
-// Warnings: parts of a request that the server leaves out while it answers the rest. The client gets one
-// Warning header (RFC 7234 §5.5), and the log has each kind once. Errors, in contrast, refuse the request.
-// Threads: none; is_new_to_log() from any.
+// Warnings: parts of a request that the server ignores while it answers the rest. The client gets one Warning
+// header (RFC 7234 §5.5), and each kind is logged once. Errors, in contrast, refuse the request. Threads:
+// none; any for is_new_to_log().
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +10,7 @@ namespace pagoda {
 
 class Warnings {
  public:
-  // `path` names the field; `problem` states what is left out and why.
+  // `path` names the field; `problem` states what is ignored and why.
   void add(std::string_view path, std::string_view problem);
   void add_all(const Warnings& others);
   bool empty() const { return texts_.empty(); }
@@ -24,7 +24,7 @@ class Warnings {
 
 // `text` if it is a short name that is safe in a log or a header; otherwise "?".
 std::string_view name_or_mark(std::string_view text);
-// True the first time for each `text`; after some hundred texts always false.
+// True the first time for each `text`; after some hundreds of texts always false.
 bool is_new_to_log(std::string text);
 
 }  // namespace pagoda

@@ -11,8 +11,8 @@
 namespace pagoda {
 namespace {
 
-// Claude Code compacts a conversation when it reads just this. What was too long to be tokenised has at least
-// some token for every few bytes.
+// Claude Code compacts the conversation when it reads exactly this message. If the prompt was too long to
+// tokenize, its length is estimated as one token per four bytes.
 Status in_its_words(const Status& error, const ChatCall& call, std::size_t body_bytes,
                     const ApiContext& context) {
   if (error.reason() != "context_length_exceeded") return error;

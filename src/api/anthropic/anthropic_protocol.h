@@ -1,5 +1,6 @@
 #pragma once
-// Anthropic's Messages: /v1/messages and /v1/messages/count_tokens, with its errors and its stream's events.
+// Anthropic's Messages: /v1/messages and /v1/messages/count_tokens, with Anthropic's errors and stream
+// events.
 #include "api/protocol.h"
 
 namespace pagoda {

@@ -31,7 +31,7 @@ std::string_view messages_error_type(int status) {
   }
 }
 
-// One server-sent event, whose data is the object that `write` fills.
+// Writes one server-sent event; `write` fills its data object.
 template <class Write>
 void event(std::string& out, std::string_view type, Write write) {
   out.append("event: ").append(type).append("\ndata: ");
@@ -42,7 +42,8 @@ void event(std::string& out, std::string_view type, Write write) {
   out.append("\n\n");
 }
 
-// A call's arguments as the object that clients expect; arguments that are not an object become a text in it.
+// A call's arguments as the object that clients expect. Arguments that are not an object become a string in
+// one.
 std::string input_of(const std::string& arguments) {
   if (arguments.empty()) return "{}";
   const Result<boost::json::value> value = parse_json(arguments);
@@ -74,7 +75,7 @@ std::string MessageWriter::call_id(const ChoiceState::CallPiece& call) const {
   return call.id.empty() ? concat("toolu_", tool_call_id(id_, 0, call.index)) : to_valid_utf8(call.id);
 }
 
-// Clients keep a thought only if it is signed, and send it back as it was. Nobody reads the signature here.
+// Clients keep a thought, and send it back, only if it is signed. This server does not check the signature.
 std::string MessageWriter::signature() const {
   std::string out;
   for (const char part : std::string_view("abcd")) out += short_call_id(concat(id_, "/thinking/", part));

@@ -1,7 +1,7 @@
 #pragma once
-// MessageWriter: an answer as Anthropic's message: content blocks (thinking, text, tool_use), whole or as the
-// events of a stream: message_start, content_block_start/delta/stop of one block after the other,
-// message_delta, message_stop. Invariant: at most one block is open; each is closed once.
+// MessageWriter: writes an answer as Anthropic's message: content blocks (thinking, text, tool_use), whole or
+// as stream events: message_start, content_block_start/delta/stop for one block after another, message_delta,
+// message_stop. Invariant: at most one block is open; each is closed once.
 // Source: Anthropic's API reference, Messages and "Streaming messages". Threads: none.
 #include <cstdint>
 #include <string>
@@ -14,10 +14,11 @@ namespace pagoda {
 
 class MessageWriter final : public StateWriter {
  public:
-  // `clipped`: fewer tokens than max_tokens had room.
+  // `clipped`: max_tokens was reduced to fit the context.
   MessageWriter(std::string id, AnswerOptions options, bool stream, bool clipped, const ApiContext& context);
 
-  // message_start comes at once; what the cache has of the prompt is known, and told, at the end.
+  // message_start is sent immediately. The number of cached prompt tokens is reported at the end, when it is
+  // known.
   void open(std::string& out) override { ping(out); }
   void ping(std::string& out) override;
 

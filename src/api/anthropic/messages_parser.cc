@@ -20,7 +20,7 @@ namespace {
 
 namespace json = boost::json;
 
-// Each object of a list of blocks, with its type, until one is wrong.
+// Calls `take` for each block of a list, with its type, until the first error.
 template <class Take>
 void each_block(FieldReader& owner, const json::array& blocks, std::string_view name, Take take) {
   for (std::size_t i = 0; i < blocks.size() && owner.ok(); ++i) {
@@ -46,12 +46,12 @@ void add_text(Content& content, std::string text) {
   content.parts.push_back({.text = std::move(text)});
 }
 
-// Results of the provider's own tools stand in the assistant's turn; the model reads them as a message.
+// Results of the provider's own tools are part of the assistant's turn; the model gets them as messages.
 bool is_server_result(std::string_view type) {
   return type.ends_with("_tool_result") && type != "tool_result";
 }
 
-// The texts of a result, whatever is around them: those that only the provider can read are left out.
+// Collects the texts of a result at any depth. Data that only the provider can read is left out.
 void collect_texts(const json::value& value, std::string& out) {
   constexpr std::string_view kTexts[] = {"title",  "url",     "text",      "data",      "stdout",
                                          "stderr", "content", "tool_name", "error_code"};
@@ -72,7 +72,7 @@ class MessageReader {
  public:
   MessageReader(Warnings& warnings, std::vector<ChatMessage>& out) : warnings_(warnings), out_(out) {}
 
-  // A text, or a list of blocks that are texts.
+  // Reads a string or a list of text blocks.
   Content read_texts(FieldReader& owner, std::string_view name, Media media = Media::refused) {
     Content content;
     const json::value* value = owner.raw(name, {"string", "array"});
@@ -113,7 +113,7 @@ class MessageReader {
   }
 
  private:
-  // Turns of the user one after the other are one turn to the model.
+  // Consecutive user turns are merged into one turn.
   void add_user_text(std::string text) {
     ChatMessage* last = last_of(out_);
     if (last == nullptr || last->role != "user") last = &out_.emplace_back(ChatMessage{.role = "user"});
@@ -132,14 +132,14 @@ class MessageReader {
     each_block(message, blocks, "content", [this](FieldReader& block, std::string_view type) {
       if (type == "tool_result" || type == "mcp_tool_result") {
         std::string id = required_text(block, "tool_use_id");
-        (void)block.boolean("is_error");  // the text says so itself
+        (void)block.boolean("is_error");  // the text tells the model about errors
         Content content = read_texts(block, "content", Media::named);
         if (block.ok()) add_result(std::move(id), std::move(content));
         return;
       }
       if (std::optional<PartText> part = read_part(block, warnings_)) add_user_text(std::move(part->text));
     });
-    // None at all, or none that can be shown: the same turn as an empty string.
+    // A message without blocks that can be shown is treated like an empty string.
     const ChatMessage* last = last_of(out_);
     if (out_.size() == before && (last == nullptr || last->role != "user")) add_user_text("");
   }
@@ -161,7 +161,7 @@ class MessageReader {
 
   void read_assistant_blocks(FieldReader& message, const json::array& blocks) {
     ChatMessage turn{.role = "assistant"};
-    bool ended = false;  // and nothing has begun another one
+    bool ended = false;  // and no new turn has begun
     each_block(message, blocks, "content", [&](FieldReader& block, std::string_view type) {
       if (type == "tool_use" || type == "server_tool_use" || type == "mcp_tool_use") {
         read_call(block, turn);
@@ -175,7 +175,7 @@ class MessageReader {
         add_result(std::move(id), Content::of(std::move(text)));
         ended = true;
         return;
-      } else if (type != "redacted_thinking") {  // which nobody here can read, by design
+      } else if (type != "redacted_thinking") {  // only Anthropic can decrypt it
         const std::optional<PartText> part = read_part(block, warnings_);
         if (!part) return;
         if (part->thought)
@@ -193,8 +193,8 @@ class MessageReader {
   std::size_t keys_left_ = kMaxArgumentKeys;
 };
 
-// Claude Code begins its system prompt with a line for Anthropic's billing. It says nothing to a model and is
-// another one in each session or request, so that nothing behind it would be found in the prefix cache.
+// Claude Code begins its system prompt with a line for Anthropic's billing. The line means nothing to a model
+// and changes with each session or request, so everything after it would miss the prefix cache.
 void leave_out_billing(Content& system) {
   for (std::size_t i = 0; i < system.parts.size(); ++i) {
     std::string& text = system.parts[i].text;
@@ -224,7 +224,7 @@ void read_conversation(FieldReader& fields, Conversation& conversation, Warnings
     if (!inner.ok()) fields.fail(inner.status());
   }
   if (!fields.ok()) return;
-  // A last message of the assistant is continued.
+  // If the last message is the assistant's, it is continued.
   const ChatMessage* last = last_of(conversation.messages);
   if (last != nullptr && last->role == "assistant" && last->tool_calls.empty() &&
       last->content.form != Content::Form::none) {
@@ -288,18 +288,18 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
     chat.form = read_response_format(inner, "format");
     if (!inner.ok()) fields.fail(inner.status());
   }
-  if (std::optional<GrammarSpec> form = read_response_format(fields, "output_format"))  // its older place
+  if (std::optional<GrammarSpec> form = read_response_format(fields, "output_format"))  // the older field
     chat.form = std::move(form);
   fields.not_built("mcp_servers", "this server does not implement it");
   fields.not_built("container", "this server does not implement it");
   if (!counting) {
     call.stream = fields.boolean("stream").value_or(false);
     read_sampling(fields, kVllmSampling, chat.sampling);
-    chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);  // for measurements
+    chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);  // for benchmarks
     read_stops(fields, "stop_sequences", chat.answer);
     chat.max_tokens = fields.integer("max_tokens", 0, 1 << 30);
     if (fields.ok() && !chat.max_tokens) fields.fail("max_tokens", "is required");
-    // 0: the prompt is only computed, and cached for what comes then.
+    // max_tokens 0: the prompt is only computed, to fill the prefix cache.
     chat.answer.without_generation = chat.max_tokens == 0;
     if (chat.answer.without_generation) chat.max_tokens = 1;
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Bodies of /v1/messages and /v1/messages/count_tokens -> ChatCall: system blocks, content blocks, tools and
-// thinking become a Conversation. Unknown fields are ignored; what changes the answer and is not built is
-// refused by name. Errors name the field by its dotted path. Threads: any.
+// thinking become a Conversation. Unknown fields are ignored; unsupported fields that would change the answer
+// are refused by name. Errors name the field by its dotted path. Threads: any.
 #include <string_view>
 
 #include "api/api_context.h"
@@ -15,7 +15,7 @@ struct MessagesCall {
   bool stream = false;
 };
 
-// `counting`: only the prompt is asked about, so that max_tokens may be absent.
+// `counting`: only the prompt's tokens are counted, so max_tokens may be absent.
 Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, const ApiContext& context);
 
 }  // namespace pagoda

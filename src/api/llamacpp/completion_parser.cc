@@ -23,12 +23,12 @@ namespace json = boost::json;
 constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 constexpr std::size_t kMaxBiases = 1024;
 constexpr std::size_t kMaxResponseFields = 256;
-constexpr std::int64_t kMaxAnswers = 128;  // to a prompt
+constexpr std::int64_t kMaxAnswers = 128;  // per prompt
 constexpr std::string_view kTextOnly = "this model supports text only";
 
 using Ids = std::vector<TokenId>;
 
-// Token ids and texts, which make one prompt.
+// Reads a list of token ids and texts that form one prompt.
 Result<Ids> read_pieces(const json::array& pieces, const std::string& path, const ApiContext& context) {
   Ids ids;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -52,7 +52,7 @@ Result<Ids> read_pieces(const json::array& pieces, const std::string& path, cons
   return ids;
 }
 
-// A text, a list of token ids and texts, or an object with a text beside what is seen.
+// Reads a string, a list of token ids and texts, or an object with a text and multimodal data.
 Result<Ids> read_prompt(const json::value& prompt, const std::string& path, const ApiContext& context) {
   if (const json::array* pieces = prompt.if_array()) return read_pieces(*pieces, path, context);
   const json::string* text = prompt.if_string();
@@ -73,7 +73,7 @@ Result<Ids> read_prompt(const json::value& prompt, const std::string& path, cons
   return text_prompt_tokens(context, where, std::string_view(*text), {.add_special_tokens = true});
 }
 
-// A list with a number in it is one prompt; any other has a prompt in each entry.
+// A list that contains a number is one prompt; any other list has one prompt per entry.
 Result<std::vector<Ids>> read_prompts(FieldReader& fields, const ApiContext& context) {
   const json::value* prompt = fields.raw("prompt", {"string", "array", "object"});
   if (prompt == nullptr) fields.fail("prompt", "is required");
@@ -99,7 +99,7 @@ Result<std::vector<Ids>> read_prompts(FieldReader& fields, const ApiContext& con
   return prompts;
 }
 
-// Other files, then the text before; the text after.
+// Prefix: the texts of other files, then "input_prefix" and "prompt". Suffix: "input_suffix".
 Result<Ids> read_infill(FieldReader& fields, const ApiContext& context) {
   std::string before;
   if (const json::array* extra = fields.array("input_extra", kMaxMessages)) {
@@ -124,7 +124,8 @@ Result<Ids> read_infill(FieldReader& fields, const ApiContext& context) {
   return fill_in_middle_tokens(context, "input_suffix", before, after);
 }
 
-// Pairs, or an object, of a token's id, or a text whose tokens are meant, and a number, or false: never said.
+// Reads pairs, or an object. Each key is a token id, or a text whose tokens are meant; each value is a bias,
+// or false to ban the token.
 void read_biases(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
   constexpr float kNever = -1e9f;
   const json::value* biases = fields.raw("logit_bias", {"array", "object"});
@@ -168,7 +169,7 @@ void read_biases(FieldReader& fields, const ApiContext& context, SamplingParams&
   }
 }
 
-// How many answers to each prompt, and which of their probabilities are told.
+// Reads the number of answers per prompt, and which probabilities are returned.
 void read_choices(FieldReader& fields, const ApiContext& context, ChatCall& call) {
   SamplingParams& sampling = call.sampling;
   for (const char* name : {"n", "n_cmpl"})
@@ -181,7 +182,7 @@ void read_choices(FieldReader& fields, const ApiContext& context, ChatCall& call
       fields.boolean("post_sampling_probs").value_or(false);
 }
 
-// A request for each prompt, alike but for the prompt.
+// Adds one request per prompt; the requests differ only in the prompt.
 Status add_requests(std::vector<Ids> prompts, ChatCall& call, const ApiContext& context,
                     LlamaCompletion& out) {
   const SamplingParams sampling = call.sampling;
@@ -204,7 +205,7 @@ Status add_requests(std::vector<Ids> prompts, ChatCall& call, const ApiContext& 
   return ok_status();
 }
 
-// llama.cpp's program has one model, whatever a call names; an adapter is meant by its name.
+// llama.cpp's server has one model and ignores the name in a call. Here, the name of an adapter selects it.
 void read_adapter(FieldReader& fields, const ApiContext& context, ChatCall& call) {
   const std::optional<std::string> model = fields.string("model", 1024);
   if (model && context.adapters != nullptr) call.answer.adapter = context.adapters->find(*model);
@@ -232,7 +233,7 @@ Result<LlamaCompletion> parse_llama_completion(std::string_view body, bool infil
   call.answer.return_token_ids = fields.boolean("return_tokens").value_or(false);
   out.response_fields = fields.strings("response_fields", kMaxResponseFields, 1024);
   out.timings_per_token = fields.boolean("timings_per_token").value_or(false);
-  // -1 and -2: as many as there is room for; 0: the prompt is only computed, and cached for what comes then.
+  // -1 and -2: as many tokens as fit; 0: the prompt is only computed, to fill the prefix cache.
   std::optional<std::int64_t> count;
   for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"})
     if (const auto given = fields.integer(name, -2, 1 << 30); !count) count = given;

@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /completion and /infill -> requests of the engine, one for each prompt. llama.cpp's fields that
-// change the answer and are not built are refused by name; those that tune its own machine are ignored, and
-// unknown ones logged. Errors name the field by its dotted path. Threads: any.
+// Bodies of /completion and /infill -> engine requests, one per prompt. Unsupported llama.cpp fields that
+// would change the answer are refused by name; fields that tune llama.cpp's own machine are ignored, and
+// unknown fields are logged. Errors name the field by its dotted path. Threads: any.
 #include <string>
 #include <string_view>
 
@@ -14,11 +14,11 @@ namespace pagoda {
 
 struct LlamaCompletion {
   std::vector<Request> requests;
-  std::vector<GrammarSpec> grammars;  // that hold the answer
+  std::vector<GrammarSpec> grammars;  // alternatives for the constraint
   AnswerOptions answer;
   bool stream = false;
-  std::vector<std::string> prompts;          // as the answer shows them
-  std::vector<std::string> response_fields;  // paths of what the last piece is to have; empty: all
+  std::vector<std::string> prompts;          // as shown in the answer
+  std::vector<std::string> response_fields;  // paths of fields in the last piece; empty: all
   bool timings_per_token = false;
   Warnings warnings;
 };

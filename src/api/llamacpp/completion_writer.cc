@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// The text of a member's value; empty: there is none, or `object` is no object.
+// The JSON text of a member's value; empty if there is none or `object` is not an object.
 std::string_view member(std::string_view object, std::string_view name) {
   std::string_view found, value;
   JsonCursor cursor(object);

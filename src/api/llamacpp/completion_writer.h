@@ -1,7 +1,7 @@
 #pragma once
-// CompletionWriter: the answers of /completion, whole or as events, with llama.cpp's counts and timings. A
-// whole one is an object, several are a list of them; an event is of one answer, which its index names.
-// Source: the README of llama.cpp's server. Threads: none.
+// CompletionWriter: writes the answers of /completion, whole or as events, with llama.cpp's counts and
+// timings. One whole answer is an object, several are a list; an event belongs to one answer, named by its
+// index. Source: the README of llama.cpp's server. Threads: none.
 #include <string>
 
 #include "api/errors.h"
@@ -18,9 +18,9 @@ class LlamaCompletionWriter final : public StateWriter {
  private:
   void write_events(std::string& out) override;
   void write_body(std::string& out) override;
-  // Writes the fresh part of an answer.
+  // Writes the fresh part of one answer.
   void write_piece(std::size_t index, std::string& out);
-  // The fields of `whole` that the call asks for, by their paths.
+  // Writes the fields of `whole` selected by response_fields.
   void write_chosen(std::string_view whole, std::string& out) const;
   void write_end(std::size_t index, JsonWriter& json) const;
   Usage usage_of(std::size_t index) const;

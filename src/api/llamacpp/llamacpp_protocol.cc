@@ -29,7 +29,7 @@ Result<ApiGeneration> infill(const ApiCall& call, const ApiContext& context) {
   return generation(true, call, context);
 }
 
-// "params" of /props: the sampling defaults that the model's files state. A client picks its own for the
+// "params" of /props: the sampling defaults set by the model's files. Clients use their own defaults for the
 // others.
 void stated_sampling(const SamplingDefaults& defaults, JsonWriter& json) {
   json.key("params").begin_object();
@@ -41,7 +41,7 @@ void stated_sampling(const SamplingDefaults& defaults, JsonWriter& json) {
   json.end_object();
 }
 
-// Which of vLLM's pooling tasks a model that makes vectors is for.
+// The vLLM pooling task that the model serves.
 std::string_view pooling_task(const VectorModel& model) {
   if (model.kind == WorkKind::embed) return "embed";
   return model.labels.size() > 1 ? "classify" : "score";
@@ -69,7 +69,7 @@ Result<ApiAnswer> props(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-// The scale is that of calls which say nothing of adapters.
+// "scale" applies to calls that do not mention adapters.
 Result<ApiAnswer> adapters(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);
@@ -85,8 +85,8 @@ Result<ApiAnswer> adapters(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-// [{"id", "scale"}] sets the scales of calls that say nothing of adapters, which are all 0 here: whoever asks
-// may have asked for the model as it is.
+// [{"id", "scale"}] sets the scales for calls that do not mention adapters. These are always 0 here, so only
+// a body that chooses no adapter is accepted.
 Result<ApiAnswer> set_scales(const ApiCall& call, const ApiContext& context) {
   const Result<boost::json::value> value = parse_json(call.body);
   if (!value) return value.error();

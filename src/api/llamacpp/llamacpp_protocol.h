@@ -1,6 +1,6 @@
 #pragma once
-// llama.cpp's own routes, which editors use: /completion, /infill, /props, /lora-adapters. Its other paths
-// are OpenAI's, and /slots and /health are the server's own.
+// llama.cpp's own routes, used by editors: /completion, /infill, /props, /lora-adapters. Its other routes are
+// in OpenAI's protocol, except /slots and /health, which belong to the server.
 #include "api/protocol.h"
 
 namespace pagoda {

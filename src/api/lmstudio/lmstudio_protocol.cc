@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// "ORG/NAME" -> "ORG"; a name without one has no publisher.
+// "ORG/NAME" -> "ORG"; empty for a name without a slash.
 std::string_view publisher_of(std::string_view name) {
   const std::size_t slash = name.find('/');
   return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
@@ -52,7 +52,7 @@ Result<ApiAnswer> models(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-// The model is there as long as the server is.
+// Loading is a no-op: the model is loaded as long as the server runs.
 Result<ApiAnswer> load(const ApiCall& call, const ApiContext& context) {
   const Result<boost::json::value> value = parse_json_body(call.body);
   if (!value) return value.error();

@@ -1,6 +1,6 @@
 #pragma once
-// LM Studio's own routes: which models there are and what they can do. Its answers come over OpenAI's and
-// Anthropic's routes, as everybody's do. Source: LM Studio's REST API, v1 and v0.
+// LM Studio's own routes, which list the models and their capabilities. Its clients generate through OpenAI's
+// and Anthropic's routes. Source: LM Studio's REST API, v1 and v0.
 #include "api/protocol.h"
 
 namespace pagoda {

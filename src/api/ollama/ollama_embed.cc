@@ -65,7 +65,7 @@ Result<ApiGeneration> ollama_embed(bool one, const ApiCall& call, const ApiConte
   if (const auto dimensions = fields.integer("dimensions", 0, context.vectors->size);
       dimensions && *dimensions > 0)
     wishes.pooling.dimensions = static_cast<std::int32_t>(*dimensions);
-  // The older route leaves vectors as long as they are.
+  // The older route does not normalize vectors.
   wishes.pooling.normalize = !one;
   if (!fields.ok()) return fields.status();
   VectorPrompts prompts(context, std::move(wishes));

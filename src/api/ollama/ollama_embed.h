@@ -1,6 +1,6 @@
 #pragma once
-// Ollama's /api/embed and /api/embeddings: vectors in its words. `one`: the older route, of one text.
-// Errors: as parse_ollama_call. Threads: any.
+// Ollama's /api/embed and /api/embeddings: vectors in Ollama's form. `one`: the older route, which takes one
+// text. Errors: as parse_ollama_call. Threads: any.
 #include "api/protocol.h"
 
 namespace pagoda {

@@ -27,14 +27,14 @@ void read_options(FieldReader& fields, ChatCall& call) {
   const json::object none;
   FieldReader reader(options == nullptr ? none : *options, "options");
   read_sampling(reader, kLlamaSampling, call.sampling);
-  call.sampling.ignore_eos = reader.boolean("ignore_eos").value_or(false);  // for measurements
+  call.sampling.ignore_eos = reader.boolean("ignore_eos").value_or(false);  // for benchmarks
   read_stops(reader, "stop", call.answer);
-  // -1 and -2: as many as there is room for.
+  // -1 and -2: as many tokens as fit.
   if (const auto count = reader.integer("num_predict", -2, 1 << 30); count && *count > 0)
     call.max_tokens = *count;
   call.clip_max_tokens = true;
   read_peer_sampling(reader, call.sampling, call.warnings);
-  // These tune Ollama's own machine; the context is the server's.
+  // These options tune Ollama's own machine; the server sets the context length.
   note_unknown_fields(reader, call.warnings,
                       {"num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa",
                        "low_vram", "use_mmap", "use_mlock", "f16_kv", "vocab_only", "mirostat_tau",
@@ -42,7 +42,7 @@ void read_options(FieldReader& fields, ChatCall& call) {
   if (!reader.ok()) fields.fail(reader.status());
 }
 
-// A whole answer is written in one piece, so that what it may hold is bounded.
+// A whole answer is written in one piece, so its log-probabilities are bounded.
 constexpr std::int64_t kMaxAnswerLogprobs = 1'000'000;
 
 void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& call) {
@@ -58,7 +58,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, ChatCall& cal
   call.sampling.logprobs = call.answer.logprobs = count;
 }
 
-// "keep_alive": 0 asks for the model to leave, which it does with the server.
+// True for "keep_alive": 0, which asks to unload the model. Here, the model stays until the server ends.
 bool read_unload(FieldReader& fields) {
   const json::value* keep = fields.raw("keep_alive", {"number", "string"});
   if (keep == nullptr) return false;
@@ -120,7 +120,7 @@ void read_chat_messages(FieldReader& fields, const ApiContext& context, Conversa
     if (message == nullptr) return fields.fail(path, "must be an object");
     FieldReader reader(*message, path);
     ChatMessage read;
-    read.role = lowered(reader.string("role", 64).value_or(""));  // as Ollama reads it
+    read.role = lowered(reader.string("role", 64).value_or(""));  // as in Ollama
     if (reader.ok()) check_role(reader, read.role, context);
     std::string content = reader.string("content", kAnyLength).value_or("");
     if (read.role != "tool")

@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /api/generate and /api/chat -> a request of the engine. Options of Ollama's that change the
-// answer and are not built are refused by name; those that tune its own machine (num_ctx, num_gpu, keep_alive
-// …) have no meaning here and are ignored. Errors name the field by its dotted path. Threads: any.
+// Bodies of /api/generate and /api/chat -> an engine request. Unsupported Ollama options that would change
+// the answer are refused by name; options that tune Ollama's own machine (num_ctx, num_gpu, keep_alive …)
+// have no effect here and are ignored. Errors name the field by its dotted path. Threads: any.
 #include <optional>
 #include <string_view>
 
@@ -12,9 +12,9 @@
 namespace pagoda {
 
 struct OllamaCall {
-  std::optional<Request> request;  // absent: only that the model is loaded, or leaves, was asked for
+  std::optional<Request> request;  // nullopt: the call only loads or unloads the model
   bool unloads = false;
-  std::vector<GrammarSpec> grammars;  // that hold the answer
+  std::vector<GrammarSpec> grammars;  // alternatives for the constraint
   AnswerOptions answer;
   Warnings warnings = {};
   bool chat = false;
@@ -23,7 +23,7 @@ struct OllamaCall {
 
 Result<OllamaCall> parse_ollama_call(std::string_view body, bool chat, const ApiContext& context);
 
-// choose_model(), for whom "NAME:latest" is NAME.
+// choose_model() that takes "NAME:latest" as NAME.
 Result<AdapterCatalog::Handle> choose_ollama_model(std::string_view name, const ApiContext& context);
 Status check_ollama_model(std::string_view name, const ApiContext& context);
 

@@ -40,7 +40,7 @@ Result<ApiGeneration> embeddings(const ApiCall& call, const ApiContext& context)
   return ollama_embed(true, call, context);
 }
 
-// Clients cut it short to show it, so it must be long; it stands for a name, not for a file.
+// Long, because clients truncate it for display. It identifies a name, not a file.
 std::string digest_of(std::string_view name) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -81,11 +81,11 @@ Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
   JsonWriter json(out);
   json.begin_object().key("models").begin_array();
   std::vector<std::string> names = listed_models(context);
-  names.erase(names.begin() + 1, names.begin() + std::ssize(context.model_names));  // one model's
+  names.erase(names.begin() + 1, names.begin() + std::ssize(context.model_names));  // base model's
   for (const std::string& name : names) {
     json.begin_object();
     write_model(json, name, context);
-    json.key("expires_at").string("9999-12-31T23:59:59Z");  // it stays as long as the server
+    json.key("expires_at").string("9999-12-31T23:59:59Z");  // the model stays as long as the server
     json.key("size_vram").integer(0).key("context_length").integer(context.max_model_len);
     json.end_object();
   }
@@ -93,7 +93,7 @@ Result<ApiAnswer> running(const ApiCall&, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-// Older clients say "name". None: an error is left in `fields`.
+// Older clients send "name". nullopt: `fields` has the error.
 std::optional<std::string> read_model_name(FieldReader& fields) {
   std::optional<std::string> model = fields.string("model", 1024);
   if (!model) model = fields.string("name", 1024);
@@ -128,8 +128,7 @@ Result<ApiAnswer> show(const ApiCall& call, const ApiContext& context) {
   return ApiAnswer(std::move(out));
 }
 
-// Programs pull the model that they are about to use. The one that is served is there; others are not to be
-// had.
+// Programs pull the model that they are about to use. Succeeds for the served model; others do not exist.
 Result<ApiAnswer> pull(const ApiCall& call, const ApiContext& context) {
   const Result<boost::json::value> value = parse_json_body(call.body);
   if (!value) return value.error();
@@ -146,8 +145,8 @@ Result<ApiAnswer> pull(const ApiCall& call, const ApiContext& context) {
   return answer;
 }
 
-// Clients refuse a server below the version that has what they need: Codex asks for 0.13.4, VS Code for
-// 0.6.4. This is the Ollama whose routes are served here; the program's own version is at /version.
+// Clients refuse servers below the version that they need: Codex asks for 0.13.4, VS Code for 0.6.4. This is
+// the Ollama version whose routes are served here; Pagoda's version is at /version.
 constexpr std::string_view kOllamaVersion = "0.14.0";
 
 Result<ApiAnswer> version(const ApiCall&, const ApiContext&) {

@@ -35,7 +35,7 @@ void OllamaWriter::write_calls(JsonWriter& writer, const std::vector<Call>& call
     Result<json::value> value = parse_json(call.arguments.empty() ? "{}" : std::string_view(call.arguments));
     if (value && value->is_object())
       arguments = std::move(value->as_object());
-    else  // arguments that are not an object are shown all the same
+    else  // arguments that are not an object are still shown
       arguments["arguments"] = to_valid_utf8(call.arguments);
     writer.begin_object().key("id").string(to_valid_utf8(call.id)).key("function").begin_object();
     writer.key("index").integer(static_cast<std::int64_t>(num_told_ - calls.size() + i));

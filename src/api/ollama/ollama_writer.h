@@ -1,7 +1,7 @@
 #pragma once
-// OllamaWriter: an answer as Ollama's lines: {"message": …, "done": false}*, each call of a tool whole in a
-// line before the last, and a last one with why it ended, counts and durations; or all in one. Source:
-// Ollama's docs/api.md. Threads: none.
+// OllamaWriter: writes an answer as Ollama's lines: {"message": …, "done": false}*, with each tool call whole
+// in one line, then a last line with the finish reason, counts and durations. Or all of it in one line.
+// Source: Ollama's docs/api.md. Threads: none.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace pagoda {
 
 class OllamaWriter final : public StateWriter {
  public:
-  // `id` is the answer's; the ids of its calls are made from it.
+  // `id`: the answer's id, from which the ids of its calls are derived.
   OllamaWriter(OllamaCall call, std::string id, std::int64_t created, const ApiContext& context);
 
  private:
@@ -24,7 +24,7 @@ class OllamaWriter final : public StateWriter {
   struct Call {
     std::string id, name, arguments;
   };
-  // A part of the answer, and whether it is the last, which carries the counts.
+  // A part of the answer. The last one carries the counts.
   struct Line {
     std::string text, reasoning;
     std::vector<Call> calls;
@@ -36,14 +36,14 @@ class OllamaWriter final : public StateWriter {
   void write_logprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs) const;
   void write_end(JsonWriter& json) const;
   void absorb();
-  // Moves out the calls that are complete: those before the newest, and at the end all.
+  // Moves out the complete calls: all but the newest, and all once the answer has ended.
   std::vector<Call> take_calls();
 
   const bool chat_;
   const bool loads_only_, unloads_;
   const std::string id_, created_;
   Line pending_;              // not yet written
-  std::vector<Call> calls_;   // a line has no part of a call: they are told whole
+  std::vector<Call> calls_;   // a line never has part of a call
   std::size_t num_told_ = 0;  // calls_ written so far
 };
 

@@ -20,8 +20,8 @@ namespace json = boost::json;
 
 constexpr std::size_t kMaxTemplateBytes = std::size_t{256} << 10;
 
-// `content`, checked: a string, or a list of parts. Null is allowed where `optional` says so. Thoughts go to
-// `thoughts`, if that is given.
+// Reads and checks `content`: a string or a list of parts. null is allowed if `optional`. Thoughts go to
+// `thoughts`, if given.
 Content read_content(FieldReader& message, bool optional, Warnings& warnings, std::string* thoughts,
                      Media media) {
   Content out;
@@ -41,7 +41,7 @@ Content read_content(FieldReader& message, bool optional, Warnings& warnings, st
   return out;
 }
 
-// {"type": "custom", "custom": {"name", "input"}}, as the model wrote it.
+// {"type": "custom", "custom": {"name", "input"}} -> the call as the model wrote it.
 ToolCall read_custom_call(FieldReader& call, const DeclaredTools& tools) {
   const json::object* custom = call.object("custom");
   if (call.ok() && custom == nullptr) call.fail("custom", "is required");
@@ -57,7 +57,7 @@ ToolCall read_custom_call(FieldReader& call, const DeclaredTools& tools) {
   return ToolCall::of(id, tools.model_name(group, *name), {.object = {{"input", input}}});
 }
 
-// `keys_left`: for the arguments of the whole request.
+// `keys_left`: number of keys left for the arguments of the whole request.
 std::vector<ToolCall> read_tool_calls(FieldReader& message, const DeclaredTools& tools,
                                       std::size_t& keys_left) {
   std::vector<ToolCall> calls;
@@ -139,8 +139,8 @@ std::vector<ChatMessage> read_messages(FieldReader& fields, const DeclaredTools&
   return out;
 }
 
-// DeepSeek and Mistral ask in the last message itself for it to be continued ("prefix"), as Kimi and Qwen do
-// ("partial").
+// True if the last message itself asks to be continued: "prefix" (DeepSeek, Mistral) or "partial" (Kimi,
+// Qwen).
 bool continues_itself(FieldReader& fields) {
   const json::array* messages = fields.array("messages", kMaxMessages);
   const json::object* last =

@@ -12,15 +12,15 @@ namespace pagoda {
 
 struct ChatPrompt {
   std::vector<TokenId> token_ids;
-  std::vector<ToolSpec> tools;  // that the model may call: none for tool_choice none
+  std::vector<ToolSpec> tools;  // that the model may call; empty for tool_choice none
   ToolChoice choice;
   ReasoningWish reasoning;
   ToolOrigins origins;  // origins of these tools
   Warnings warnings;
-  std::string continued;  // the content of a last message that is being continued; else empty
+  std::string continued;  // content of the last message if it is continued; else empty
 };
 
-// Errors are left in `fields`. `truncate` is not applied here.
+// Errors are reported through `fields`. `truncate` is not applied here.
 ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& context);
 
 }  // namespace pagoda

@@ -81,7 +81,7 @@ Steps ChoiceWriter::write(JsonWriter& writer, std::size_t index, ChoiceState& ch
   writer.end_object();
 }
 
-// By both names that vLLM's clients know.
+// Writes reasoning under both names that vLLM's clients know.
 void ChoiceWriter::write_reasoning(JsonWriter& writer, const std::string& text) {
   const std::string valid = to_valid_utf8(text);
   writer.key("reasoning").string(valid).key("reasoning_content").string(valid);
@@ -149,7 +149,7 @@ Steps ChoiceWriter::write_completion_logprobs(JsonWriter& writer, ChoiceState& c
       writer.null();
       continue;
     }
-    // A map from text: of two tokens with the same text the first, likelier one stays.
+    // The object is keyed by text: of two tokens with the same text, the first, more likely one is kept.
     std::unordered_set<std::string> seen{token_text(id)};
     writer.begin_object().key(*seen.begin()).float32(writable_logprob(logprobs->chosen.logprob));
     for (const TokenLogprob& top : logprobs->top) {

@@ -1,6 +1,6 @@
 #pragma once
-// ChoiceWriter: the JSON of choices, log-probabilities and usage, in OpenAI's shapes with vLLM's additions.
-// Holds no state of an answer.
+// ChoiceWriter: writes the JSON of choices, log-probabilities and usage, in OpenAI's form with vLLM's
+// additions. It keeps no state of the answer.
 // An answer may be hundreds of megabytes, so it is written in pieces (base/steps.h).
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace pagoda {
 
-// Text that is written and not yet sent, and how much of it is enough for now.
+// Text that is written but not yet sent, and the size at which writing pauses.
 struct PieceBuffer {
   std::string text;
   std::size_t limit = 0;
@@ -25,16 +25,16 @@ struct PieceBuffer {
 
 class ChoiceWriter {
  public:
-  // Borrows all three. What is written through JsonWriters goes into `buffer`.
+  // Borrows all three. The JsonWriters passed below must write into `buffer`.
   ChoiceWriter(const ResponseOptions& options, const Tokenizer& tokenizer, const PieceBuffer& buffer)
       : options_(options), tokenizer_(tokenizer), buffer_(buffer) {}
 
-  // One entry of `choices`. `chunk`: of a stream, then only what is fresh, and null while unfinished. Takes
-  // what it writes out of `choice`, and frees it. Rests where the buffer is full.
+  // Writes one entry of `choices`. `chunk`: a stream's entry, with fresh output only and a null finish_reason
+  // while unfinished. Takes the written output out of `choice` and frees it. Pauses when the buffer is full.
   Steps write(JsonWriter& writer, std::size_t index, ChoiceState& choice, const PromptInfo& prompt,
               const PromptState& prompt_state, bool chunk) const;
   Steps write_prompt_logprobs(JsonWriter& writer, const PromptInfo& prompt, const PromptState& state) const;
-  // `whole`: the answer that it is the usage of, once that has ended.
+  // `whole`: the answer that `usage` belongs to, if it has ended.
   static void write_usage(JsonWriter& writer, const Usage& usage, const AnswerState* whole = nullptr);
 
  private:

@@ -43,7 +43,7 @@ Result<ApiAnswer> apply_template(const ApiCall& call, const ApiContext& context)
 Result<ApiAnswer> count_chat(const ApiCall& call, const ApiContext& context) {
   return answer(count_chat_body(call.body, context));
 }
-// Both makers' clients ask at the same path; Anthropic's say which version of its API they speak.
+// OpenAI's and Anthropic's clients use the same path; Anthropic's send the version of its API.
 ModelForm model_form(const ApiCall& call) {
   return call.header("anthropic-version").empty() ? ModelForm::openai : ModelForm::anthropic;
 }

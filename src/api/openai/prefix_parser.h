@@ -1,5 +1,5 @@
 #pragma once
-// Shared prefixes as the provider writes them: the body of POST /admin/prefixes, or the file of
+// Shared prefixes as the operator writes them, in the body of POST /admin/prefixes or the file of
 // --prefix-file -> names and tokens.
 //     {"name": "rules", "text": "…"}         tokenised as a completion's prompt is
 //     {"name": …, "prompt": "…" or [ids]}    the same, or ids
@@ -23,10 +23,11 @@ struct PrefixSpec {
 
 Result<PrefixSpec> parse_prefix(std::string_view body, const ApiContext& context);
 
-// A list of such objects, or one. No two of one name.
+// Parses one such object or a list of them, with distinct names.
 Result<std::vector<PrefixSpec>> parse_prefix_file(std::string_view text, const ApiContext& context);
 
-// An engine's refusal of a prefix, which speaks of a prompt, in terms of the field that was given.
+// Rewrites the engine's refusal of a prefix, which names the prompt, to name the field that the prefix came
+// from.
 Status rename_param(Status status, const PrefixSpec& prefix);
 
 }  // namespace pagoda

@@ -29,14 +29,14 @@ namespace json = boost::json;
 constexpr std::size_t kMaxPromptIds = std::size_t{1} << 24;
 constexpr double kMaxTimeoutS = 1e9;
 constexpr std::int64_t kDefaultCompletionTokens = 16;
-constexpr std::int64_t kUnbounded = -1;  // as llama.cpp's and LM Studio's clients say it
+constexpr std::int64_t kUnbounded = -1;  // as sent by clients of llama.cpp and LM Studio
 constexpr std::size_t kMaxListedTokens = 4'000'000;
 
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-// stream, stream_options, echo and how tokens are shown.
+// Reads stream, stream_options, echo and how tokens are shown.
 void read_response_fields(FieldReader& fields, const CallOrigin& origin, const ApiContext& context,
                           ResponseOptions& response) {
   response.created = origin.created;
@@ -54,7 +54,8 @@ void read_response_fields(FieldReader& fields, const CallOrigin& origin, const A
   response.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   response.tokens_as_ids =
       fields.boolean("return_tokens_as_token_ids").value_or(context.return_tokens_as_token_ids);
-  // vLLM's proxies: all other members are the servers' own, and peers are asked for K/V in any case.
+  // Sent by vLLM's proxies. All other members are private to servers, and K/V is requested from peers in any
+  // case.
   if (const json::object* params = fields.object("kv_transfer_params")) {
     FieldReader inner(*params, "kv_transfer_params");
     response.for_remote_decode = inner.boolean("do_remote_decode").value_or(false);
@@ -91,7 +92,7 @@ void refuse_what_is_not_built(FieldReader& fields, CallKind kind) {
         fields.not_built("modalities", "this model reads and writes text only");
 }
 
-// The prompts of a completion: text, ids, or a list of either.
+// Reads the prompts of a completion: text, ids, or a list of either.
 std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& context, bool echo) {
   std::vector<PromptInfo> prompts;
   const json::value* prompt = fields.raw("prompt", {"string", "array"});
@@ -156,7 +157,7 @@ std::vector<PromptInfo> read_prompts(FieldReader& fields, const ApiContext& cont
   return prompts;
 }
 
-// Keeps the last tokens of a prompt, as many as the request asks for.
+// Truncates prompts to their last tokens, if the request asks for it.
 void truncate(FieldReader& fields, const ApiContext& context, std::vector<PromptInfo>& prompts, bool echo) {
   const auto limit = fields.integer("truncate_prompt_tokens", -1, context.max_model_len);
   if (!limit) return;
@@ -170,7 +171,7 @@ void truncate(FieldReader& fields, const ApiContext& context, std::vector<Prompt
   }
 }
 
-// Log-probabilities are held until an answer is complete, so what one call may ask of them is bounded.
+// Log-probabilities are held until an answer is complete, so their number per call is bounded.
 void bound_logprobs(FieldReader& fields, const ParsedCall& call) {
   std::int64_t output_entries = 0, prompt_entries = 0;
   for (const Request& request : call.requests) {
@@ -198,7 +199,7 @@ void bound_token_lists(FieldReader& fields, const SamplingParams& sampling, std:
       concat("times the number of prompts must be at most ", kMaxListedTokens, " tokens in one call"));
 }
 
-// How the answer's reasoning and calls are to be read, and what holds them.
+// Chooses how to parse reasoning and tool calls in the answer, and the grammars that constrain it.
 void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& prompt, ParsedCall& call,
                    std::optional<GrammarSpec> form) {
   ResponseOptions& response = call.response;
@@ -215,7 +216,7 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
   Result<std::vector<GrammarSpec>> grammars = hold_answer(wishes, context, parser);
   if (!grammars) return fields.fail(grammars.error());
   call.grammars = *std::move(grammars);
-  // llama.cpp's: the answer as the model says it.
+  // llama.cpp's "none": the answer's text unparsed.
   if (fields.string("reasoning_format", 32) == "none") parser.reasoning_parser.clear();
   response.origins = std::move(prompt.origins);
   set_answer_parser(std::move(parser), std::move(prompt.tools), response);
@@ -282,10 +283,11 @@ Result<ParsedCall> parse_object(CallKind kind, const json::object& body, const C
   bound_token_lists(fields, request.sampling, response.prompts.size());
   if (!fields.ok()) return fields.status();
 
-  // echo with logprobs shows the prompt's too: lm-eval's way to score a text.
+  // echo with logprobs also returns the prompt's: lm-eval scores texts this way.
   if (response.echo && kind == CallKind::completion && response.logprobs && !request.sampling.prompt_logprobs)
     request.sampling.prompt_logprobs = response.logprobs;
-  // Other answers are cut behind the engine; a hypothesis is scored by where it ends.
+  // Other answers are cut at stop strings after the engine. In beam search the engine must know them, because
+  // a hypothesis is scored by where it ends.
   if (request.sampling.use_beam_search)
     request.constraint = make_stop_constraint(*context.tokenizer, response.stop);
   for (std::size_t i = 0; i < response.prompts.size(); ++i) {

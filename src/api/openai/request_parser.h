@@ -1,7 +1,7 @@
 #pragma once
-// Bodies of /v1/completions and /v1/chat/completions -> ParsedCall: types, ranges, tokens, length.
-// OpenAI's fields and vLLM's extensions; unknown fields are ignored; what is not built is refused by name.
-// Does the tokenising and the template rendering: keep it off I/O threads.
+// Bodies of /v1/completions and /v1/chat/completions -> ParsedCall: types, ranges, tokens, length. OpenAI's
+// fields and vLLM's extensions; unknown fields are ignored; unsupported features are refused by name. Renders
+// templates and tokenizes, so it must not run on I/O threads.
 // Errors name the field by its dotted path. Threads: any.
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 namespace pagoda {
 
 struct CallOrigin {
-  std::string id;            // unique part of the answer's id; a request_id in the body wins
+  std::string id;            // unique part of the answer's id; overridden by a request_id in the body
   std::int64_t created = 0;  // unix seconds
 };
 

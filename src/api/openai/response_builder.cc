@@ -24,8 +24,8 @@ struct ResponseBuilder::State {
   ChoiceWriter writer;
   std::vector<bool> closed;                  // by choice: its last chunk has been written
   std::vector<std::int32_t> written_tokens;  // by choice: tokens accounted for in its last chunk
-  std::size_t num_written = 0;               // choices of a body
-  Steps writing;                             // the steps that take() has begun
+  std::size_t num_written = 0;               // choices written to a body
+  Steps writing;                             // steps that take() has begun
   bool ended = false;                        // [DONE], or the body, has been written
 
   State(ResponseOptions call, const ApiContext& api)
@@ -52,7 +52,7 @@ struct ResponseBuilder::State {
                         chunk);
   }
 
-  // A chat answer has one prompt, so its prompt's tokens stand beside the choices (vLLM).
+  // A chat answer has one prompt, so the prompt's tokens are written beside the choices (as in vLLM).
   Steps write_prompt_fields(JsonWriter& json) const {
     if (options.return_token_ids && options.prompts.size() == 1)
       json.key("prompt_token_ids").integers(options.prompts.front().token_ids);
@@ -71,7 +71,7 @@ struct ResponseBuilder::State {
     return options.continuous_usage && choice.num_tokens != written_tokens[index];
   }
 
-  // The role comes in a chunk of its own, as OpenAI sends it.
+  // The role is sent in a separate chunk, as by OpenAI.
   void write_role_chunk(std::size_t index) {
     std::string& out = buffer.text;
     out.append("data: ");
@@ -111,7 +111,7 @@ struct ResponseBuilder::State {
     written_tokens[index] = choice.num_tokens;
   }
 
-  // Beside OpenAI's fields, and without a choice, so that who knows nothing of it skips it.
+  // An extension beside OpenAI's fields, in a chunk without choices, which other clients skip.
   void write_best_so_far(std::size_t prompt) {
     std::string& out = buffer.text;
     const SequenceDelta best = std::exchange(answer.best_so_far[prompt], {});
@@ -189,7 +189,7 @@ struct ResponseBuilder::State {
     json.end_object();
   }
 
-  // True: there is more.
+  // Returns true if there is more to write.
   bool write(std::size_t limit) {
     buffer.limit = limit;
     while (writing.step())

@@ -1,11 +1,11 @@
 #pragma once
-// ResponseBuilder: RequestOutputs in; one response body or server-sent events out. Shared by the HTTP server
-// and the offline `generate` command. It detokenises, looks for stop strings and counts usage.
+// ResponseBuilder: takes RequestOutputs; produces one response body or server-sent events. Shared by the HTTP
+// server and the offline `generate` command. It detokenizes, matches stop strings and counts usage.
 //     add(prompt, output)* -> take_stops() -> take_events()*   (streaming)
 //                                          -> body()           (finished, not streaming)
 // Invariant: once finished(), further add() calls change nothing; every choice has a finish reason, or
-// error() says why not. Source of the shapes: OpenAI's API reference; vLLM's OpenAI server for the
-// extensions. Threads: none; one at a time.
+// error() says why not. Source of the forms: OpenAI's API reference; vLLM's OpenAI server for the extensions.
+// Threads: none; one at a time.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,10 +36,10 @@ class ResponseBuilder final : public AnswerWriter {
   bool take(std::string& out, std::size_t max_bytes) override;
   double held() const override;
 
-  // take(), as far as it goes. Streaming: the events that are ready ("data: {…}\n\n"), ending with [DONE]
-  // once finished. A call that failed ends with an error event.
+  // Streaming: all events that are ready ("data: {…}
+  // "), ending with [DONE] once finished. A failed call ends with an error event.
   std::string take_events();
-  // Not streaming, finished, no error: the response body.
+  // The response body. Only if not streaming and finished without an error.
   std::string body();
 
  private:

@@ -41,8 +41,8 @@ void read_logit_bias(FieldReader& fields, const ApiContext& context, SamplingPar
   }
 }
 
-// Each word as it is tokenised at the start of a text and after a space, as vLLM does it: the second
-// form counts only when the space changes the first token and not the length.
+// Tokenizes each word as at the start of a text and as after a space. As in vLLM, the second form is used
+// only if the space changes the first token but not the length.
 void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingParams& sampling) {
   const std::vector<std::string> words = fields.strings("bad_words", kMaxBadWords, kMaxWordBytes);
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -60,7 +60,7 @@ void read_bad_words(FieldReader& fields, const ApiContext& context, SamplingPara
   }
 }
 
-// Completions: logprobs is a number. Chat: logprobs is a switch, top_logprobs the number.
+// For completions, logprobs is a number. For chat, logprobs is a switch and top_logprobs the number.
 void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParams& sampling,
                    ResponseOptions& response) {
   if (response.kind == CallKind::completion) {
@@ -72,7 +72,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParam
     if (count.value_or(0) > 0 && !wanted) fields.fail("top_logprobs", "needs 'logprobs' to be true");
     if (wanted) response.logprobs = static_cast<std::int32_t>(count.value_or(0));
   }
-  // llama.cpp's
+  // llama.cpp's fields.
   const auto count = fields.integer("n_probs", 0, context.max_logprobs);
   if (count.value_or(0) > 0 && !response.logprobs) response.logprobs = static_cast<std::int32_t>(*count);
   if (fields.boolean("post_sampling_probs").value_or(false)) {

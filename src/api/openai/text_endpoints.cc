@@ -19,9 +19,10 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxTokens = std::size_t{1} << 20;
-constexpr std::size_t kTextBytes = std::size_t{1} << 20;  // may be counted, however short the context is
+// Texts of up to this size are counted even if the context is shorter.
+constexpr std::size_t kTextBytes = std::size_t{1} << 20;
 
-// `adapter`: null: the model itself, under this name.
+// `adapter` null: the base model under the name `name`.
 void write_model(JsonWriter& writer, const std::string& name, const AdapterCatalog::Handle& adapter,
                  const ApiContext& context, ModelForm form) {
   if (form == ModelForm::anthropic) {
@@ -42,7 +43,7 @@ void write_model(JsonWriter& writer, const std::string& name, const AdapterCatal
   writer.key("max_model_len").integer(context.max_model_len).end_object();
 }
 
-// As llama.cpp: bytes that are no text by themselves are a list of numbers.
+// As in llama.cpp, bytes that are not valid UTF-8 are written as a list of numbers.
 void write_piece(JsonWriter& writer, std::string_view bytes) {
   if (is_valid_utf8(bytes)) {
     writer.string(bytes);
@@ -53,7 +54,7 @@ void write_piece(JsonWriter& writer, std::string_view bytes) {
   writer.end_array();
 }
 
-// The prompt of the conversation that a body is.
+// The prompt tokens of the conversation in `body`.
 Result<std::vector<TokenId>> chat_prompt(std::string_view body, const ApiContext& context) {
   const Result<json::value> value = parse_json_body(body);
   if (!value) return value.error();
@@ -74,7 +75,7 @@ Result<std::string> tokenize_body(std::string_view body, const ApiContext& conte
   const bool with_strings = fields.boolean("return_token_strs").value_or(false);
 
   std::vector<TokenId> ids;
-  // llama.cpp's names: without special tokens unless they are asked for.
+  // llama.cpp's fields: no special tokens are added unless requested.
   const bool llamacpp = fields.has("content") && !fields.has("prompt");
   const bool with_pieces = fields.boolean("with_pieces").value_or(false);
   if (fields.has("messages")) {

@@ -54,14 +54,14 @@ VectorWishes read_wishes(FieldReader& fields, const ApiContext& context) {
     if (*keep == 0) fields.fail("truncate_prompt_tokens", "must be -1 or at least 1");
     wishes.keep_tokens = *keep < 0 ? context.max_model_len : *keep;
   }
-  // vLLM's three names, the newest first.
+  // vLLM's three names of the field, newest first.
   for (const char* name : {"use_activation", "normalize", "activation"}) {
     if (const auto value = fields.boolean(name)) {
       wishes.pooling.normalize = *value;
       break;
     }
   }
-  // llama.cpp's norms by number.
+  // llama.cpp's number of the norm.
   if (const auto norm = fields.integer("embd_normalize", -1, 1 << 30)) {
     if (*norm != -1 && *norm != 2)
       fields.not_built("embd_normalize", "2 makes vectors of length 1, and -1 leaves them as they are");
@@ -90,8 +90,7 @@ void read_embedding_fields(FieldReader& fields, const ApiContext& context, Vecto
   }
 }
 
-// Reads the names that text-embeddings-inference and Cohere have for the cut of a longer text and for a form
-// of vectors.
+// Reads the fields of text-embeddings-inference and Cohere for truncation and for the encoding of vectors.
 void read_embed_fields(FieldReader& fields, const ApiContext& context, VectorWishes& wishes,
                        PoolingForm form) {
   if (form == PoolingForm::vector_list) {
@@ -104,7 +103,7 @@ void read_embed_fields(FieldReader& fields, const ApiContext& context, VectorWis
   if (cut != "NONE" && cut != "START" && cut != "END")
     fields.fail("truncate", "must be 'NONE', 'START' or 'END'");
   if (cut != "NONE") wishes.keep_tokens = context.max_model_len;
-  (void)fields.string("input_type", 64);  // required by Cohere's clients; texts go to the model as they are
+  (void)fields.string("input_type", 64);  // required by Cohere's clients; has no effect on texts
   for (const char* name : {"images", "inputs"}) fields.not_built(name, "send 'texts'");
   for (const std::string& type : fields.strings("embedding_types", 8, 32))
     if (type != "float") fields.fail("embedding_types", "can only be ['float']");
@@ -112,7 +111,7 @@ void read_embed_fields(FieldReader& fields, const ApiContext& context, VectorWis
     wishes.pooling.dimensions = static_cast<std::int32_t>(*size);
 }
 
-// A text, an object with one, or a list of these.
+// Reads a text, an object with a text, or a list of these.
 std::vector<std::string> read_texts(FieldReader& fields, std::initializer_list<std::string_view> names) {
   std::vector<std::string> texts;
   const auto found = std::ranges::find_if(names, [&](std::string_view name) { return fields.has(name); });
@@ -139,7 +138,7 @@ std::vector<std::string> read_texts(FieldReader& fields, std::initializer_list<s
   return texts;
 }
 
-// Each of `first` with each of `second` beside it; one alone with all.
+// Pairs the entries of `first` and `second`; a single `first` is paired with every `second`.
 void add_pairs(FieldReader& fields, const std::vector<std::string>& first,
                const std::vector<std::string>& second, std::string_view second_name, VectorPrompts& prompts,
                PoolingCall& call) {
@@ -163,7 +162,7 @@ void add_pairs(FieldReader& fields, const std::vector<std::string>& first,
     keep(prompts.add_pair(first[first.size() == 1 ? 0 : i], second[i], concat(name, ".", i)));
 }
 
-// Without a form that the path names: the one whose fields the body has.
+// Some paths serve two forms; the fields of the body decide which one.
 PoolingForm form_of(PoolingForm form, const FieldReader& fields) {
   if (form == PoolingForm::embeddings && fields.has("content") && !fields.has("input"))
     return PoolingForm::embedding_list;

@@ -1,8 +1,8 @@
 #pragma once
-// Bodies of the calls for vectors (embeddings, pooling, classify, score, rerank) -> the engine's requests,
-// and how the answer is to look. Errors: invalid_argument and not_found, naming the field. Threads: any.
-// Source of the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank; llama.cpp's
-// embedding; embed and rerank of text-embeddings-inference; Cohere's embed (v2).
+// Bodies of calls for vectors (embeddings, pooling, classify, score, rerank) -> engine requests, and the
+// options of the answer. Errors: invalid_argument and not_found, naming the field. Threads: any. Source of
+// the fields: OpenAI's embeddings; vLLM's pooling routes; Cohere's and Jina's rerank; llama.cpp's embedding;
+// embed and rerank of text-embeddings-inference (TEI); Cohere's embed (v2).
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -17,8 +17,8 @@
 
 namespace pagoda {
 
-// embedding_list: llama.cpp's embeddings, a list without an object around it; rerank_list: likewise, of
-// text-embeddings-inference; vector_list: its embed, vectors alone; by_type: Cohere's embed.
+// embedding_list: llama.cpp's embeddings, a list without an enclosing object; rerank_list: likewise, TEI's
+// rerank; vector_list: TEI's embed, a list of bare vectors; by_type: Cohere's embed.
 enum class PoolingForm {
   embeddings,
   embedding_list,
@@ -36,11 +36,11 @@ struct PoolingCall {
   std::string id;
   std::int64_t created = 0;
   bool base64 = false;
-  // Score and rerank of a model that makes embeddings: the first so many requests' vectors are compared with
-  // the others'; 0: each request is a pair.
+  // Score and rerank with an embedding model: the vectors of the first `num_compared` requests are compared
+  // with those of the others. 0: each request is a pair.
   std::size_t num_compared = 0;
   std::vector<std::string> documents;  // rerank
-  std::size_t top_n = 0;               // how many to return; 0: all
+  std::size_t top_n = 0;               // documents to return; 0: all
   bool return_documents = true;
   std::vector<Request> requests;
   Warnings warnings;

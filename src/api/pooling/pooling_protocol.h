@@ -1,5 +1,5 @@
 #pragma once
-// The routes of models that make vectors: OpenAI's embeddings; vLLM's pooling, classify, score and rerank.
+// The routes of models that produce vectors: OpenAI's embeddings; vLLM's pooling, classify, score and rerank.
 #include "api/protocol.h"
 
 namespace pagoda {

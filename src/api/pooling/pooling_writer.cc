@@ -118,7 +118,7 @@ void PoolingWriter::write_item(std::string& out, std::size_t index) {
   }
   if (call_.form == PoolingForm::classify) {
     write_class(json, index);
-  } else if (listed()) {  // a list of one: llama.cpp's may have a vector for each token
+  } else if (listed()) {  // llama.cpp's form has a list of vectors: here always one
     json.key("embedding").begin_array();
     write_floats(json, vectors_[index]);
     json.end_array();
@@ -149,7 +149,7 @@ void PoolingWriter::write_end(std::string& out) {
     json.begin_object();
     write_usage(json);
     json.end_object();
-    out.append(usage_text, 1, usage_text.size() - 2);  // without its braces: it is the last of the object's
+    out.append(usage_text, 1, usage_text.size() - 2);  // without braces: usage is the object's last member
   }
   out.push_back('}');
 }

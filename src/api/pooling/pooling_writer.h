@@ -1,5 +1,5 @@
 #pragma once
-// PoolingWriter: vectors in the words of OpenAI's and vLLM's answers. Threads: none; one at a time.
+// PoolingWriter: writes vectors in the forms of OpenAI's and vLLM's answers. Threads: none; one at a time.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ class PoolingWriter final : public VectorWriter {
  private:
   bool ranks() const { return call_.form == PoolingForm::rerank || call_.form == PoolingForm::rerank_list; }
   bool scores() const { return call_.form == PoolingForm::score || ranks(); }
-  // The list alone, without an object around it.
+  // True if the answer is a list without an enclosing object.
   bool listed() const {
     return call_.form == PoolingForm::embedding_list || call_.form == PoolingForm::rerank_list ||
            call_.form == PoolingForm::vector_list;

@@ -14,27 +14,27 @@ namespace {
 
 namespace json = boost::json;
 
-// How the model reads an item.
+// The form in which an item is shown to the model.
 enum class ItemForm : std::uint8_t {
   message,
-  agent_message,  // another agent's, to this one
+  agent_message,  // from another agent to this one
   reasoning,
-  call,         // its arguments as JSON text
-  custom_call,  // its input as a text
-  action,       // a call whose arguments are a field of their own
-  hosted,       // the same with its result in it
+  call,         // with arguments as JSON text
+  custom_call,  // with its input as text
+  action,       // a call with its arguments in a field of its type
+  hosted,       // an action that includes its result
   output,
   tools,        // declares tools
-  found_tools,  // likewise, as the output of a call
+  found_tools,  // declares tools, as the output of a call
   unreadable,
 };
 
 struct ItemType {
   std::string_view name;
   ItemForm form;
-  std::string_view tool = {};    // the name that a call is shown with; empty: its own
-  std::string_view input = {};   // the field with its arguments
-  std::string_view output = {};  // the field with its result
+  std::string_view tool = {};    // name of the tool shown; empty: the item's own
+  std::string_view input = {};   // field with the arguments
+  std::string_view output = {};  // field with the result
 };
 
 using enum ItemForm;
@@ -81,7 +81,7 @@ const ItemType* find_item_type(std::string_view name) {
   return found == std::end(kItems) ? nullptr : found;
 }
 
-// A text, or a list of parts.
+// Reads a string or a list of parts.
 Content read_content(FieldReader& owner, std::string_view name, Warnings& warnings,
                      Media media = Media::refused) {
   const json::value* value = owner.raw(name, {"string", "array"});
@@ -97,7 +97,7 @@ Content read_content(FieldReader& owner, std::string_view name, Warnings& warnin
   return out;
 }
 
-// The result of a tool as a text, whatever it is: texts as they are, lists line by line, others as JSON.
+// Any tool result as text: strings unchanged, lists line by line, other values as JSON.
 std::string text_of(const json::value& value) {
   if (value.is_null()) return {};
   if (const json::string* text = value.if_string()) return std::string(*text);
@@ -119,13 +119,14 @@ bool has_typed_parts(const json::value& value) {
          list->front().as_object().contains("type");
 }
 
-// Arguments that are no object are the only one of a name.
+// Arguments that are not an object become one with the single member `name`.
 json::object as_arguments(const json::value& value, std::string_view name) {
   if (const json::object* object = value.if_object()) return *object;
   return {{name, value}};
 }
 
-// The assistant's turn: its reasoning, messages and calls come as items of their own, in any order.
+// The current turn of the assistant, which may consist of several items (reasoning, messages, calls) in any
+// order. Begins one if needed.
 ChatMessage& open_turn(std::vector<ChatMessage>& out) {
   ChatMessage* last = last_of(out);
   if (last != nullptr && last->role == "assistant") return *last;
@@ -192,7 +193,7 @@ class ItemReader {
     reasoning = concat(reasoning.value_or(""), text.joined());
   }
 
-  // The name that the model is shown for the tool of a call.
+  // Reads the name that the model is shown for the tool of a call.
   std::string read_tool_name(FieldReader& item) {
     const std::optional<std::string> name = item.string("name", kMaxToolNameBytes);
     const std::string group = item.string("namespace", kMaxToolNameBytes).value_or("");
@@ -248,7 +249,7 @@ class ItemReader {
     if (!id) id = read_call_id(item);
     if (!item.ok()) return;
     if (const json::object* object = given->if_object(); object != nullptr && object->contains("type")) {
-      const json::array one{*given};  // a part by itself, as a screenshot is
+      const json::array one{*given};  // a single part, such as a screenshot
       return add_result(std::move(id), Content{.form = Content::Form::parts,
                                                .parts = read_parts(item, type.output, one, warnings_, nullptr,
                                                                    Media::named)});
@@ -280,7 +281,7 @@ class ItemReader {
   std::size_t keys_left_ = kMaxArgumentKeys;
 };
 
-// Each item until one is wrong.
+// Calls `take` for each item until the first error.
 template <class Take>
 void each_item(FieldReader& fields, std::string_view name, const json::array& items, Take take) {
   for (std::size_t i = 0; i < items.size() && fields.ok(); ++i) {

@@ -23,7 +23,7 @@ void ResponseWriter::event(std::string_view type, Write write) {
   if (log_ != nullptr) log_->append(std::exchange(events_, {}));
 }
 
-// About the last item.
+// Writes an event about the last item.
 template <class Write>
 void ResponseWriter::item_event(std::string_view type, Write write) {
   event(type, [&](JsonWriter& json) {
@@ -44,7 +44,7 @@ ResponseWriter::ResponseWriter(std::string id, std::int64_t created, std::string
       stored_(stored),
       log_(std::move(log)) {}
 
-// Whoever follows one that was cancelled or given up is not left waiting.
+// Ends the log, so that clients following a cancelled or abandoned answer do not wait.
 ResponseWriter::~ResponseWriter() {
   if (log_ != nullptr) log_->end();
 }
@@ -65,7 +65,7 @@ std::string ResponseWriter::logprobs_json(const std::vector<TokenLogprobs>& toke
   return out;
 }
 
-// As it is, or as it begins.
+// Writes the part in its current state, or (`begins`) its initial state.
 void ResponseWriter::write_part(JsonWriter& json, const Item& item, bool begins) const {
   json.begin_object().key("type").string(item.kind == Kind::message ? "output_text" : "reasoning_text");
   json.key("text").string(begins ? std::string_view() : item.text);
@@ -235,7 +235,7 @@ std::string ResponseWriter::response_json() const {
   return out;
 }
 
-// One that does not fit is not there when it is asked for.
+// An answer that does not fit is not stored; a later lookup does not find it.
 void ResponseWriter::keep() {
   if (!call_.store || std::exchange(kept_, true)) return;
   if (stored_) {
@@ -250,12 +250,13 @@ void ResponseWriter::keep() {
 }
 
 void ResponseWriter::note_output() {
-  if (!stored_ || log_ != nullptr || !state_.finished()) return;  // nobody takes what is whole at the end
+  // take() is not called for a background answer that is not streamed.
+  if (!stored_ || log_ != nullptr || !state_.finished()) return;
   take_fresh();
   keep();
 }
 
-// Once; an answer that is finished already is told by its end alone.
+// Writes the first events, once. Skipped if the answer has finished already: its end event suffices.
 void ResponseWriter::begin() {
   if (std::exchange(begun_, true) || state_.finished()) return;
   const auto response = [this](JsonWriter& json) {

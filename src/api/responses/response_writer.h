@@ -1,7 +1,7 @@
 #pragma once
-// ResponseWriter: an answer as OpenAI's response object, whole or as the events of its stream, and into the
-// store once it is complete. The answer is a list of items (reasoning, message, function calls), each with
-// one part at most; the one that grows is the last.
+// ResponseWriter: writes an answer as OpenAI's response object, whole or as stream events, and stores it once
+// it is complete. The answer is a list of items (reasoning, message, function calls), each with at most one
+// part; only the last item grows.
 //
 //     response.created, response.in_progress,
 //     for each item: output_item.added, [content_part.added], …delta*, …done, [content_part.done],
@@ -23,9 +23,9 @@ namespace pagoda {
 
 class ResponseWriter final : public StateWriter {
  public:
-  // `call`: without its conversation, which has gone into the request; `stored`: under `id` in the store,
-  // where the call runs in the background. Else it is put there at the end, of `owner`. `log`: of a stream in
-  // the background, where its events go instead of to who takes them; null else.
+  // `call`: without its conversation, which has moved into the request. `stored`: a background call, already
+  // in the store under `id`; otherwise the answer is added at the end, for `owner`. `log`: receives the
+  // events of a background stream, which take() then does not return; null otherwise.
   ResponseWriter(std::string id, std::int64_t created, std::string owner, ResponsesCall call, bool stored,
                  std::shared_ptr<AnswerLog> log, const ApiContext& context);
   ~ResponseWriter() override;
@@ -33,7 +33,7 @@ class ResponseWriter final : public StateWriter {
   void open(std::string& out) override { ping(out); }
   void ping(std::string& out) override;
   bool needs_every_output() const override { return streaming() || !options_.stop.empty(); }
-  // As the response stands: "in_progress" until it has ended.
+  // The response in its current state: "in_progress" until it has ended.
   std::string response_json() const;
 
  private:
@@ -41,7 +41,7 @@ class ResponseWriter final : public StateWriter {
   struct Item {
     Kind kind;
     std::string id;
-    std::string text = {};      // text of its part, or the arguments or input
+    std::string text = {};      // its part's text, or arguments or input
     std::string logprobs = {};  // JSON of a message's tokens, without the list's brackets
     std::string name = {}, group = {}, call_id = {};
     std::int32_t call = -1;
@@ -79,7 +79,7 @@ class ResponseWriter final : public StateWriter {
   const bool stored_;
   const std::shared_ptr<AnswerLog> log_;
   std::vector<Item> items_;
-  std::string events_;  // written, not yet taken
+  std::string events_;  // written but not yet taken
   std::int64_t num_events_ = 0;
   bool begun_ = false, kept_ = false;
 };

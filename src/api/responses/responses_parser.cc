@@ -27,7 +27,7 @@ struct ItemList {
   const json::array* items;
 };
 
-// As it was declared, with what a client expects of every function.
+// The tool as declared, plus the members that clients expect of every function.
 json::value echoed(const json::value& tool) {
   const json::object* object = tool.if_object();
   const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
@@ -38,7 +38,7 @@ json::value echoed(const json::value& tool) {
   return out;
 }
 
-// `items`: the lists of items, earlier ones first, which may declare tools, too.
+// `items`: the lists of items, earliest first, which may declare tools as well.
 void read_tools(FieldReader& fields, std::initializer_list<ItemList> items, DeclaredTools& tools,
                 ResponsesCall& call) {
   const json::value* choice = fields.raw("tool_choice", {"string", "object"});
@@ -60,7 +60,7 @@ void read_format(FieldReader& fields, ResponsesCall& call) {
   if (text == nullptr) return;
   FieldReader reader(*text, "text");
   call.chat.form = read_response_format(reader, "format");
-  const json::object* format = reader.object("format");  // null when it is wrong, too
+  const json::object* format = reader.object("format");  // also null if it has the wrong type
   if (call.chat.form && format != nullptr) call.shown["text"] = json::object{{"format", *format}};
   if (!reader.ok()) fields.fail(reader.status());
 }
@@ -73,7 +73,7 @@ void read_reasoning(FieldReader& fields, const ApiContext& context, ResponsesCal
   call.shown["reasoning"] = json::object{{"effort", effort}, {"summary", nullptr}};
 }
 
-// 0.2f as 0.2: the nearest double has a longer text.
+// 0.2f -> 0.2: converting to double directly would give a longer text.
 double as_written(float number) {
   char buffer[40];
   const char* const end = std::to_chars(buffer, buffer + sizeof buffer, number).ptr;
@@ -88,12 +88,12 @@ void read_sampling_fields(FieldReader& fields, ResponsesCall& call) {
   call.shown["temperature"] = as_written(chat.sampling.temperature);
   call.shown["top_p"] = as_written(chat.sampling.top_p);
   chat.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
-  read_stops(fields, "stop", chat.answer);  // beyond OpenAI's, as for chats
+  read_stops(fields, "stop", chat.answer);  // an extension, as for chat
   chat.max_tokens = fields.integer("max_output_tokens", 1, 1 << 30);
   call.shown["max_output_tokens"] = chat.max_tokens ? json::value(*chat.max_tokens) : json::value(nullptr);
 }
 
-// Wanted by either field.
+// Log-probabilities are requested by "top_logprobs" or by "include".
 void read_logprobs(FieldReader& fields, const ApiContext& context, ResponsesCall& call) {
   const auto count = fields.integer("top_logprobs", 0, context.max_logprobs);
   call.shown["top_logprobs"] = count.value_or(0);
@@ -105,7 +105,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, ResponsesCall
   call.chat.answer.content_logprobs = true;
 }
 
-// The conversation that an earlier answer of the same owner ended.
+// Reads the conversation up to and including an earlier answer of the same owner.
 void read_previous(FieldReader& fields, std::string_view owner, const ApiContext& context,
                    ResponsesCall& call) {
   const std::optional<std::string> id = fields.string("previous_response_id", 256);
@@ -122,7 +122,7 @@ void read_previous(FieldReader& fields, std::string_view owner, const ApiContext
   call.conversation = conversation_after(*previous);
 }
 
-// Items that earlier answers of the same owner took or gave, in place of references to them.
+// Replaces item references by the items themselves, from earlier responses of the same owner.
 void replace_references(FieldReader& fields, std::string_view owner, const ApiContext& context,
                         json::array& input) {
   for (std::size_t i = 0; i < input.size() && fields.ok(); ++i) {
@@ -197,7 +197,7 @@ Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_vi
   read_tools(fields, {{kPrevious, &call.conversation}, {"input", &input}}, tools, call);
   append_messages(fields, kPrevious, call.conversation, tools, call.chat.warnings, messages);
   append_messages(fields, "input", input, tools, call.chat.warnings, messages);
-  // Codex asks with an empty list whether a server is there: templates want somebody to have spoken.
+  // Codex probes a server with an empty list. Templates need at least one message that is not the system's.
   const auto speaks = [](const ChatMessage& message) { return message.role != "system"; };
   if (std::ranges::none_of(messages, speaks))
     messages.push_back({.role = "user", .content = Content::of("")});

@@ -1,6 +1,6 @@
 #pragma once
-// Bodies of /v1/responses and /v1/responses/input_tokens -> ResponsesCall. What an earlier answer said comes
-// out of the store. Unknown fields are ignored; what changes the answer and is not built is refused by name.
+// Bodies of /v1/responses and /v1/responses/input_tokens -> ResponsesCall. Earlier answers are read from the
+// store. Unknown fields are ignored; unsupported fields that would change the answer are refused by name.
 // Errors name the field by its dotted path. Threads: any.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -17,10 +17,10 @@ struct ResponsesCall {
   ChatCall chat;
   bool stream = false;
   bool background = false;
-  bool store = false;                  // asked for, and there is a store
-  boost::json::object shown;           // the fields of the response that only repeat the call
-  boost::json::array conversation;     // all items up to here, those of earlier answers too
-  std::size_t first_of_this_call = 0;  // first message of this call in `conversation`
+  bool store = false;                  // requested, and there is a store
+  boost::json::object shown;           // response fields that only echo the call
+  boost::json::array conversation;     // all items so far, including those of earlier answers
+  std::size_t first_of_this_call = 0;  // index in `conversation`
 };
 
 Result<ResponsesCall> parse_responses_call(std::string_view body, std::string_view owner,

@@ -19,7 +19,7 @@ namespace {
 
 namespace json = boost::json;
 
-// The protocol says "input" where a conversation says "messages".
+// This protocol's field "input" corresponds to "messages" in a Conversation.
 Status in_its_words(const Status& error) {
   const std::string_view param = error.param();
   if (!param.starts_with("messages")) return error;
@@ -27,8 +27,8 @@ Status in_its_words(const Status& error) {
   return std::move(named).with_param(concat("input", param.substr(std::string_view("messages").size())));
 }
 
-// The size that an answer's events can reach: each repeats the request's fields, or has a token and names
-// around it. At most a sixteenth of the store: a longer stream is not kept beyond that.
+// Estimated size of an answer's events: an event repeats the request's fields, or has a token with names
+// around it. At most a sixteenth of the store: the log keeps no more of longer streams.
 std::size_t log_bytes(const ApiCall& call, const Request& request, const AnswerStore& store) {
   constexpr std::size_t kFew = 65536, kToken = 400;
   const auto tokens = static_cast<std::size_t>(request.sampling.max_tokens);
@@ -97,7 +97,7 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
   json::array items(conversation.items.begin() + static_cast<std::ptrdiff_t>(conversation.first_of_call),
                     conversation.items.end());
   items = shown_items(items, id);
-  std::reverse(items.begin(), items.end());  // the newest first, which is what clients get who say nothing
+  std::reverse(items.begin(), items.end());  // newest first, the default order
   json::object list{{"object", "list"}, {"has_more", false}};
   const json::value *first = first_of(items), *last = last_of(items);
   list["first_id"] = first == nullptr ? json::value("") : first->at("id");
@@ -106,7 +106,7 @@ std::string items_list(const StoredAnswer& answer, std::string_view id) {
   return json::serialize(list);
 }
 
-// ?stream=true&starting_after=7: the events behind the one of this number.
+// ?stream=true&starting_after=7: streams the events after number 7.
 Result<ApiAnswer> followed(const StoredAnswer& answer, const ApiCall& call) {
   if (answer.log == nullptr)
     return invalid_argument(

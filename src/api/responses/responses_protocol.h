@@ -1,6 +1,6 @@
 #pragma once
-// OpenAI's Responses: /v1/responses with its stream's events, retrieving, deleting and cancelling what was
-// stored, its input items, and counting input tokens. What is stored lies in the AnswerStore.
+// OpenAI's Responses: /v1/responses and its stream events; retrieving, deleting and cancelling stored
+// responses; their input items; counting input tokens. Responses are stored in the AnswerStore.
 #include "api/protocol.h"
 
 namespace pagoda {

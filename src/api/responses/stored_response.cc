@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-// Our own text: deeper by what stands around than what a client may send.
+// Parses text that this server wrote. It may be nested deeper than client bodies.
 json::value parse_own(const std::string& text) {
   json::parse_options options;
   options.max_depth = 2 * kMaxJsonDepth;

@@ -21,7 +21,7 @@ constexpr std::int64_t kDefaultTokens = 1024;
 constexpr SamplingNames kTgiSampling = {
     .repetition_penalty = "repetition_penalty", .frequency_penalty = "frequency_penalty", .seed = "seed"};
 
-// Other servers have a /generate of other bodies.
+// Other servers also have a route /generate, with other bodies; the error message names the right route.
 std::string read_inputs(FieldReader& fields) {
   std::optional<std::string> inputs = fields.string("inputs", kAnyLength);
   if (inputs && inputs->empty()) fields.fail("inputs", "must not be empty");
@@ -53,7 +53,7 @@ void read_tgi_sampling(FieldReader& fields, TgiCall& out, ChatCall& call) {
   if (!call.max_tokens) call.max_tokens = kDefaultTokens;
 }
 
-// The fields of what the answer tells beside its text.
+// Reads the fields that select details beside the answer's text.
 void read_details(FieldReader& fields, const ApiContext& context, TgiCall& out, ChatCall& call) {
   AnswerOptions& answer = call.answer;
   out.prefill = fields.boolean("decoder_input_details").value_or(false);

@@ -1,8 +1,7 @@
 #pragma once
-// Bodies of text-generation-inference's /generate and /generate_stream -> one request of the engine. As in
-// TGI, an answer is greedy unless the parameters ask for sampling, and takes 1,024 tokens at most unless they
-// say how many. Parameters that are not built are refused by name; unknown ones are named in the warnings.
-// Threads: any.
+// Bodies of text-generation-inference's /generate and /generate_stream -> one engine request. As in TGI,
+// decoding is greedy unless the parameters ask for sampling, and answers have at most 1,024 tokens unless
+// they set a limit. Unsupported parameters are refused by name; warnings name unknown ones. Threads: any.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,18 +17,18 @@ namespace pagoda {
 
 struct TgiCall {
   Request request;
-  std::vector<GrammarSpec> grammars;  // that hold the answer
+  std::vector<GrammarSpec> grammars;  // alternatives for the constraint
   AnswerOptions answer;
-  std::string inputs;  // before the answer's text, where the full text is asked for; else empty
+  std::string inputs;  // prepended to the answer's text if the full text is requested; else empty
   std::optional<std::uint64_t> seed;
   bool stream = false;
   bool details = false;
-  bool prefill = false;      // tokens of the prompt with their log-probabilities
-  std::int32_t num_top = 0;  // likeliest tokens told beside each
+  bool prefill = false;      // return prompt tokens with their log-probabilities
+  std::int32_t num_top = 0;  // most likely tokens reported for each token
   Warnings warnings;
 };
 
-enum class TgiRoute : std::uint8_t { generate, generate_stream, root };  // the body of `root` says which
+enum class TgiRoute : std::uint8_t { generate, generate_stream, root };  // `root`: the body decides
 
 Result<TgiCall> parse_tgi_call(std::string_view body, TgiRoute route, const ApiContext& context);
 

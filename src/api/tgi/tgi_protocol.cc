@@ -30,7 +30,7 @@ Result<ApiGeneration> root(const ApiCall& call, const ApiContext& context) {
   return generation(TgiRoute::root, call, context);
 }
 
-// For TGI's clients and those of text-embeddings-inference, which tell them apart by "model_type".
+// For clients of TGI and of text-embeddings-inference, which distinguish the two by "model_type".
 Result<ApiAnswer> info(const ApiCall&, const ApiContext& context) {
   std::string out;
   JsonWriter json(out);

@@ -1,6 +1,6 @@
 #pragma once
-// The routes of text-generation-inference (TGI): /generate, /generate_stream, / and /info, for
-// huggingface_hub's and TGI's own clients. Its chat and completions are OpenAI's.
+// The routes of text-generation-inference (TGI): /generate, /generate_stream, / and /info, for the clients of
+// huggingface_hub and TGI. Its chat and completions are in OpenAI's protocol.
 #include "api/protocol.h"
 
 namespace pagoda {

@@ -101,7 +101,7 @@ void TgiWriter::write_events(std::string& out) {
     write_event(fresh.token_ids[i], text, i < fresh.logprobs.size() ? &fresh.logprobs[i] : nullptr, last,
                 out);
   }
-  // Every event has a token: an end without one repeats the last, without its text.
+  // Every event needs a token: an end without a new token is sent with the end-of-sequence token.
   if (ended && fresh.token_ids.empty()) {
     const TokenId eos = std::max(context_.tokenizer->eos(), TokenId{0});
     write_event(eos, stream_.finish(), nullptr, true, out);

@@ -1,7 +1,7 @@
 #pragma once
-// TgiWriter: the answers of /generate and /generate_stream. A stream has an event for each token; the last
-// one has the whole text. The text includes the stop string that ended it, as TGI's does. Of several answers
-// the one with the best mean log-probability is first. Threads: none.
+// TgiWriter: writes the answers of /generate and /generate_stream. A stream has one event per token; the last
+// event has the whole text. As in TGI, the text includes the stop string that ended it. With several answers,
+// the one with the best mean log-probability comes first. Threads: none.
 #include <string>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace pagoda {
 
 class TgiWriter final : public StateWriter {
  public:
-  TgiWriter(TgiCall call, bool in_list, const ApiContext& context);  // in_list: a body is a list of one
+  TgiWriter(TgiCall call, bool in_list, const ApiContext& context);  // in_list: body is a one-element list
 
  private:
   void write_events(std::string& out) override;
@@ -31,7 +31,7 @@ class TgiWriter final : public StateWriter {
   const std::int32_t num_top_;
   const bool details_, prefill_, in_list_;
   IncrementalDetokenizer stream_;
-  std::string text_;       // told by events so far
+  std::string text_;       // sent in events so far
   std::int64_t told_ = 0;  // events
 };
 
