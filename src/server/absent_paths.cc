@@ -17,7 +17,7 @@ constexpr std::string_view kClassify = "Texts are classified by /classify, of a 
 constexpr std::string_view kGemini = "Gemini's protocol is not served; /v1/chat/completions is OpenAI's.";
 
 struct AbsentPath {
-  std::string_view path, instead;  // the path and those below it
+  std::string_view path, instead;  // the path, and all paths below it
 };
 constexpr AbsentPath kAbsent[] = {
     {"/audio", kTextOnly},

@@ -10,7 +10,8 @@
 namespace pagoda {
 namespace {
 
-// An IPv4 address, or an IPv6 one in brackets. No DNS name has this form, so none can be rebound to it.
+// True for an IPv4 address, or an IPv6 address in brackets. No DNS name has this form, so DNS rebinding
+// cannot use it.
 bool is_address(std::string_view host) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const std::string text(bracketed ? host.substr(1, host.size() - 2) : host);
@@ -31,7 +32,7 @@ HostCheck::HostCheck(std::string bind_host, bool loopback, std::vector<std::stri
 
 bool HostCheck::accepts(std::string_view host) const {
   if (!active_) return true;
-  if (host.empty()) return true;  // HTTP/1.0 without one: no browser
+  if (host.empty()) return true;  // HTTP/1.0 without Host: not a browser
   const std::size_t bracket = host.rfind(']');
   const std::size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
   const std::string_view port = colon == std::string_view::npos ? "" : host.substr(colon + 1);

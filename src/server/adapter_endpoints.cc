@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 256, kMaxPathBytes = 4096;
 constexpr std::size_t kMaxBody = std::size_t{64} << 10;
 
-// As vLLM answers.
+// As in vLLM.
 HttpResponse success(const std::string& name, std::string_view what) {
   HttpResponse response;
   response.content_type = "text/plain; charset=utf-8";
@@ -23,7 +23,7 @@ HttpResponse success(const std::string& name, std::string_view what) {
   return response;
 }
 
-// A refusal of the client's whatever the code: the file that it names is none of the server's faults.
+// Always a client error (404 or 400), whatever the code: the client chose the file.
 HttpResponse refusal(const Status& status) {
   const int http = status.code() == StatusCode::not_found ? 404 : 400;
   return error_response({.status = http,
@@ -111,7 +111,7 @@ HttpResponse unload_now(const Order& order, AdapterCatalog& adapters) {
   return success(order.name, "removed");
 }
 
-// One after the other, so that what is asked for last is so in the end.
+// Changes run one after another, in order, so that the last request determines the final state.
 Result<std::shared_ptr<EngineWait>> change(const ApiCall& call, ServerContext& server,
                                            std::function<void()> wake, bool loads) {
   auto wait = std::make_shared<LoadWait>(std::move(wake));

@@ -35,7 +35,7 @@ Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std:
     generation->fail(started);
     return started;
   }
-  // Whatever woke it before it was listed is looked at now.
+  // Wakes the call once, since wake() ignores calls that are not listed yet.
   {
     const std::lock_guard lock(mutex_);
     calls_[id] = {.generation = std::move(generation), .ended = std::move(ended)};
@@ -85,7 +85,7 @@ void BackgroundCalls::run() {
     const bool over = cancelled || (!more && generation->finished());
     if (over) generation->cancel();
     lock.lock();
-    if (more && !std::exchange(calls_[id].woken, true)) woken_.push_back(id);  // in its turn
+    if (more && !std::exchange(calls_[id].woken, true)) woken_.push_back(id);  // after the others
     if (!over) continue;
     Call ended = std::move(calls_[id]);
     calls_.erase(id);

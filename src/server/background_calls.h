@@ -1,6 +1,6 @@
 #pragma once
-// BackgroundCalls: calls that continue without their client. One thread feeds their outputs to their
-// answers, which store the result (api/answer_store.h). Bounded in number; calls that still run when the
+// BackgroundCalls: calls that continue without their client. One thread feeds engine outputs to their
+// answers, which store the result (api/answer_store.h). Bounded in number; calls still running when the
 // server ends are aborted. Threads: any.
 #include <condition_variable>
 #include <cstdint>
@@ -23,7 +23,7 @@ class BackgroundCalls final : public DetachedCalls {
   BackgroundCalls(EngineClient& engine, std::size_t max_calls);  // borrows
   ~BackgroundCalls() override;
 
-  // `ended` is called on the thread when the call is over, whatever the outcome.
+  // `ended` is called on the background thread when the call ends, regardless of the outcome.
   Status start(ApiGeneration call, MemoryReservation memory, std::uint64_t first_id, TimeNs now,
                TimeNs deadline, std::function<void(const Generation&)> ended);
   bool cancel(std::string_view id) override;
@@ -45,7 +45,7 @@ class BackgroundCalls final : public DetachedCalls {
   std::map<std::string, Call, std::less<>> calls_;
   std::deque<std::string> woken_;
   bool stopping_ = false;
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace pagoda

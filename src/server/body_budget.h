@@ -1,7 +1,7 @@
 #pragma once
-// BodyBudget: limits the bytes of request bodies being read or parsed, for all connections together and for
-// each peer address, within an account of the memory ledger. A peer gets at most three quarters of it. Small
-// bodies have a separate share, so that large ones cannot keep them out.
+// BodyBudget: limits the bytes of request bodies being read or parsed, over all connections and per peer
+// address, within an account of the memory ledger. A peer gets at most three quarters of the account. Small
+// bodies have a separate share, so that large ones cannot starve them.
 // Units: bytes. Threads: any. Owner: the server.
 #include <algorithm>
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace pagoda {
 class BodyBudget {
  public:
   static constexpr std::int64_t kSmall = std::int64_t{16} << 10;
-  // The size of an account in which large bodies may have `bytes`.
+  // The size of an account that leaves `bytes` for large bodies.
   static std::int64_t with_room_for_small(std::int64_t bytes) { return bytes + bytes / kShareOfSmall; }
 
-  // One body of `largest` fits in any case.
+  // One body of `largest` bytes always fits.
   BodyBudget(MemoryBudget& memory, MemoryBudget::AccountId account, std::int64_t largest)
       : BodyBudget(*memory.try_reserve(account, 0), memory.account(account).limit, largest) {}
 
-  // `held`: bytes that the connection has already. False, with nothing counted: it does not fit.
+  // `held`: bytes that the connection holds already. Returns false and counts nothing if `bytes` do not fit.
   bool add(const std::string& peer, std::int64_t held, std::int64_t bytes) {
     std::lock_guard lock(mutex_);
     std::int64_t& of_peer = peers_[peer];
@@ -60,8 +60,8 @@ class BodyBudget {
   const std::int64_t limit_, largest_, limit_for_large_;
   std::mutex mutex_;
   std::int64_t all_ = 0;
-  MemoryReservation reserved_;                           // all_
-  std::unordered_map<std::string, std::int64_t> peers_;  // those that hold something
+  MemoryReservation reserved_;                           // for all_
+  std::unordered_map<std::string, std::int64_t> peers_;  // peers that hold bytes
 };
 
 }  // namespace pagoda

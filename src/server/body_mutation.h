@@ -1,6 +1,6 @@
 #pragma once
-// For tests only: a JSON body with one of its nodes deleted, emptied or replaced by a value of another kind.
-// The nodes of a body are numbered from its root on; a change of each node is one of kNumChanges.
+// For tests only: changes one node of a JSON body: deletes, duplicates or replaces it. Nodes are numbered
+// from the root on; changes are numbered below num_changes().
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -67,11 +67,11 @@ inline const std::vector<boost::json::value>& replacements() {
   return *values;
 }
 
-// Deleted, given twice (in a list), or replaced.
+// Number of changes: delete, duplicate (in a list), or one of the replacements.
 inline std::size_t num_changes() { return 2 + replacements().size(); }
 
-// Changes the node of this number below `value`. False: there are fewer nodes; `node` is less by those there
-// are.
+// Changes node number `node` of `value`. If there are fewer nodes, returns false and subtracts their number
+// from `node`.
 inline bool change_node(boost::json::value& value, std::size_t& node, std::size_t change) {
   const auto replace = [change](boost::json::value& old) {
     if (change >= 2) old = replacements()[change - 2];

@@ -21,13 +21,13 @@ namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 using std::chrono::milliseconds;
 
-// Errors come back as values: nothing in a connection throws for what a client does.
+// Errors are returned as values: no client behaviour causes an exception in a connection.
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 constexpr std::size_t kMaxPipelined = std::size_t{64} << 10;
 constexpr milliseconds kLinger{2000};
 constexpr std::size_t kMaxTraceparent = 512;
-constexpr int kHungUp = 499;  // the status of a request whose client has gone
+constexpr int kHungUp = 499;  // status of a request whose client has disconnected
 constexpr milliseconds kAskAfter{60}, kLookOften{500};
 
 }  // namespace
@@ -88,7 +88,7 @@ void Connection::close_if_idle() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] { self->on(ConnectionEvent::no_room); });
 }
 
-// Cancels the pending wait at that time, unless read_ticket_ has moved on.
+// Cancels the pending wait at `deadline`, unless read_ticket_ has changed by then.
 void Connection::cancel_at(SteadyTime deadline) {
   const std::uint64_t ticket = ++read_ticket_;
   read_timer_.expires_at(deadline);
@@ -111,7 +111,7 @@ asio::awaitable<void> Connection::shake_hands() {
 }
 
 asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::size_t size) {
-  // The end has been read; Asio would wait for another event of the socket, and there is none.
+  // The end has been read already; Asio would wait for another socket event, which never comes.
   if (half_closed_) co_return 0;
   const std::size_t old_size = buffer_.size();
   buffer_.resize(old_size + size);
@@ -127,8 +127,8 @@ asio::awaitable<std::size_t> Connection::read_some(SteadyTime deadline, std::siz
 }
 
 asio::awaitable<bool> Connection::write(std::string_view data) {
-  // A token's event nearly always fits: then there is nothing to wait for, and no timer. The limit is for a
-  // client that takes nothing: what it takes gives it as long again.
+  // A token's event nearly always fits, which needs neither a wait nor a timer. The timeout is for clients
+  // that read nothing: each successful write restarts it.
   for (;;) {
     ErrorCode error;
     data.remove_prefix(stream_.write_now(data, error));
@@ -147,8 +147,8 @@ asio::awaitable<bool> Connection::write(std::string_view data) {
   }
 }
 
-// The reading end of a connection that was refused mid-request: closing it with bytes unread would reset
-// it, and the client might never see the answer.
+// Reads the rest of the input of a connection that was refused mid-request. Closing it with unread bytes
+// would reset it, and the client might never see the answer.
 asio::awaitable<void> Connection::linger() {
   stream_.finish_sending();
   const SteadyTime deadline = after(kLinger);
@@ -168,7 +168,7 @@ asio::awaitable<void> Connection::run() {
         co_await shake_hands();
         break;
       case ConnectionState::idle:
-        request = HttpRequest();  // its memory is not kept meanwhile
+        request = HttpRequest();  // frees the previous request's memory
         co_await wait_for_request();
         break;
       case ConnectionState::reading:
@@ -186,7 +186,7 @@ asio::awaitable<void> Connection::run() {
       case ConnectionState::draining:
       case ConnectionState::abandoned:
       case ConnectionState::closed:
-        CHECK(false);  // serve_request() ends the first two
+        CHECK(false);  // serve_request() leaves the first two states
     }
   }
 }
@@ -200,11 +200,11 @@ void Connection::on(ConnectionEvent event) {
   if (is_busy(state_) != was_busy) idle_since_ = was_busy ? server_.clock.now() : 0;
   if (state_ == ConnectionState::closed) stream_.close();
   if (state_ == ConnectionState::abandoned && call_ != nullptr) call_->cancel();
-  // Whatever the answer waits for, it looks at the state first.
+  // Wakes the answer, which checks the state before anything else it waits for.
   if (state_ == ConnectionState::abandoned || state_ == ConnectionState::draining) event_.set();
 }
 
-// A malformed head. Such a request is not counted to any key.
+// Answers a malformed head. Such a request counts for no key.
 asio::awaitable<void> Connection::refuse(const HttpRequest& request, const HttpError& error) {
   request_id_ = request_id_for(request);
   status_ = error.status;
@@ -224,7 +224,7 @@ asio::awaitable<void> Connection::serve_request(const HttpRequest& request) {
   // The head stays at the front of buffer_ until the body parser has consumed it.
   const Next next = co_await answer(request, match);
   release_body();
-  active.reset();  // not while lingering: a drain need not wait for that
+  active.reset();  // a drain need not wait for lingering
   if (next == Next::gone) {
     status_ = kHungUp;
     on(ConnectionEvent::peer_left);
@@ -271,11 +271,11 @@ void Connection::watch() {
       asio::buffer(watch_buffer_), [self = shared_from_this()](ErrorCode error, std::size_t count) {
         self->watching_ = false;
         if (!error) {
-          self->buffer_.append(self->watch_buffer_, count);  // the next request, pipelined
+          self->buffer_.append(self->watch_buffer_, count);  // the next, pipelined request
           if (self->stop_watch_ || self->buffer_.size() > kMaxPipelined) return self->event_.set();
           return self->watch();
         }
-        // HTTP/1.0 and TLS have no way to find out.
+        // With HTTP/1.0 or TLS a half-close cannot be probed, so it counts as a disconnect.
         const bool may_read =
             error == asio::error::eof && !self->stream_.is_tls() && self->framing_.minor_version == 1;
         if (may_read) {
@@ -288,9 +288,9 @@ void Connection::watch() {
       });
 }
 
-// A client that has ended its side either waits for its answer or has left: the same to see, until something
-// is sent to it. A stream sends tokens; before an answer's head a second "100 Continue" is allowed, which one
-// that waits reads over, and one that has left answers with a reset.
+// Finds out whether a client that has closed its sending side still waits for its answer or has left. This
+// only shows once something is sent. A stream sends tokens. Before an answer's head a second "100 Continue"
+// is allowed: a waiting client ignores it, and one that has left answers with a reset.
 asio::awaitable<void> Connection::look_after_half_closed() {
   const std::shared_ptr<Connection> self = shared_from_this();
   asio::steady_timer timer(stream_.get_executor());

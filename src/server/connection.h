@@ -1,6 +1,6 @@
 #pragma once
 // Connection: one client's socket, from accept to close: reads requests, answers them, streams. It is in one
-// of the states of connection_state.h, and run() does the work of each. Everything runs on the connection's
+// of the states of connection_state.h; run() does the work of each state. Everything runs on the connection's
 // strand. Only this file and server.cc use Boost's sockets and parser.
 // Threads: serve(), wake() and shut_down() start work on the strand (or on a single-threaded loop); the
 // server refers to connections by weak_ptr.
@@ -27,7 +27,7 @@
 
 namespace pagoda {
 
-// An event with one waiter, woken by set(); a set() without a waiter is remembered. All on one strand.
+// An event with one waiter, woken by set(); a set() without a waiter is remembered. All calls on one strand.
 class StrandEvent {
  public:
   explicit StrandEvent(boost::asio::any_io_executor executor)
@@ -40,7 +40,7 @@ class StrandEvent {
   bool set_ = false;
 };
 
-// The place in the queue that a wait is estimated for.
+// The place in the queue for which a wait is estimated.
 struct QueueKey {
   std::string tenant;
   std::int32_t priority = 0;
@@ -49,22 +49,23 @@ struct QueueKey {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Origin {
-    bool over_limit = false;   // over the connection limit: only routes without a key are served
-    bool of_operator = false;  // on the admin socket: an administrator without a key
+    bool over_limit = false;   // over the connection limit: only routes that need no key are served
+    bool of_operator = false;  // accepted on the admin socket: administrator without a key
   };
-  // The socket's executor must be such a strand. `tls`: null: plain. Borrows everything else, which outlives
-  // the I/O loop.
+  // The socket's executor must be such a strand. `tls` null: no TLS. Borrows all other arguments, which must
+  // outlive the I/O loop.
   // `memory`: the reservation of this connection; empty if over the limit.
   Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
              WakeList<Connection>& wakes, Origin origin, MemoryReservation memory);
   ~Connection();
 
   void serve();
-  // Checks for output of the engine. On the I/O loop.
+  // Checks for engine output. Called on the I/O loop.
   void wake();
   // Ends a running call with an error event, then closes the connection.
   void shut_down();
-  // Time since when no request is being answered (a head may be arriving); 0: one is. Any thread.
+  // Time since which the connection has been idle (a request's head may be arriving); 0 if a request is being
+  // answered. Any thread.
   TimeNs idle_since() const { return idle_since_.load(std::memory_order_relaxed); }
   void close_if_idle();
 
@@ -75,13 +76,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static SteadyTime after(std::chrono::milliseconds duration) {
     return std::chrono::steady_clock::now() + duration;
   }
-  enum class Next { keep_alive, close, gone };  // gone: nothing more can be sent
+  enum class Next { keep_alive, close, gone };  // gone: nothing can be sent any more
 
   Awaitable<void> run();
   void on(ConnectionEvent event);  // CHECKs that the state allows it
   bool gone() const { return is_gone(state_); }
 
-  // The work of a state, which ends with an event.
+  // The work of each state; ends with an event.
   Awaitable<void> shake_hands();
   Awaitable<void> wait_for_request();
   Awaitable<void> read_head(HttpRequest& request, std::optional<HttpError>& error);
@@ -112,8 +113,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a closed connection is not woken.
   std::function<void()> waker();
-  // Runs `work` on the pool, or at once for an inline call, and waits for it; a queued one is cancelled if
-  // the client disconnects. Not ok: it did not run to its end.
+  // Runs `work` on the pool, or immediately for an inlined route, and waits for it. Queued work is cancelled
+  // if the client disconnects. Returns an error if `work` did not run to completion.
   Awaitable<Status> run_job(Cost cost, std::size_t bytes, std::function<void()> work);
 
   // The tenant of the request: its key, or its peer address.
@@ -121,10 +122,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Awaitable<Next> send(HttpResponse response);
   Awaitable<bool> write(std::string_view data);
-  // At most `size` bytes, appended to buffer_; 0 when the peer is gone, or timed_out_.
+  // Reads at most `size` bytes and appends them to buffer_. Returns 0 if the peer is gone, or on timeout
+  // (timed_out_).
   Awaitable<std::size_t> read_some(SteadyTime deadline, std::size_t size);
 
-  void watch();  // notices the client hanging up while a call runs
+  void watch();  // notices if the client disconnects while a call runs
   Awaitable<void> look_after_half_closed();
   Awaitable<void> stop_watching();
   Awaitable<void> yield();
@@ -144,30 +146,31 @@ class Connection : public std::enable_shared_from_this<Connection> {
   MemoryReservation memory_;
   WakeList<Connection>& wakes_;
   Transport stream_;
-  const std::string peer_;  // its address
+  const std::string peer_;  // the peer's address
   ConnectionState state_;
   StrandEvent event_;
   boost::asio::steady_timer read_timer_, write_timer_;
-  std::uint64_t read_ticket_ = 0, write_ticket_ = 0;  // which wait the timer is for
+  std::uint64_t read_ticket_ = 0, write_ticket_ = 0;  // identify the wait that the timer is for
   bool timed_out_ = false;
-  std::string buffer_;              // received, not yet consumed
-  std::atomic<TimeNs> idle_since_;  // not busy since then; 0: busy
+  std::string buffer_;              // received but not yet consumed
+  std::atomic<TimeNs> idle_since_;  // see idle_since()
   bool watching_ = false;           // a read is pending for watch()
   bool stop_watch_ = false;
-  bool half_closed_ = false;  // the client has shut down its sending side, and may still read
+  bool half_closed_ = false;  // the client has shut down its sending side but may still read
   char watch_buffer_[512];
 
   // The request being answered.
-  std::shared_ptr<const ApiKey> key_;  // null: none or unknown
-  std::string warning_;                // value of the Warning header: the parts that were left out
-  bool metered_ = false;               // counts among the key's requests
+  std::shared_ptr<const ApiKey> key_;  // null: no key or an unknown one
+  std::string warning_;                // value of the Warning header (api/warnings.h)
+  bool metered_ = false;               // counts towards the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
-  const Protocol* protocol_ = nullptr;  // protocol of its route; null: the server's own, or not known yet
-  std::string traceparent_;             // as the client sent it; kept if traces are sent
+  const Protocol* protocol_ =
+      nullptr;               // the route's protocol; null: the server's own route, or not known yet
+  std::string traceparent_;  // as sent by the client; kept if traces are exported
   ResponseFraming framing_;
   int status_ = 0;
-  TimeNs begun_ = 0;                 // when its head was complete
+  TimeNs begun_ = 0;                 // time at which its head was complete
   std::optional<double> timeout_s_;  // how long the client waits for the answer
   Generation* call_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// Connection: from a request to its answer.
+// Connection: answers to requests.
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,8 +18,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kOneWrite = std::size_t{16} << 10;          // a body up to this goes out with its head
-constexpr std::size_t kAnswerPieceBytes = std::size_t{64} << 10;  // accounted for building a whole answer
+constexpr std::size_t kOneWrite = std::size_t{16} << 10;          // smaller bodies are sent with the head
+constexpr std::size_t kAnswerPieceBytes = std::size_t{64} << 10;  // the job's cost of building a whole answer
 
 std::string_view content_type_of(AnswerForm form) {
   switch (form) {
@@ -57,7 +57,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   }
   if (!early) early = take_request(match);
   if (early && request.has_body()) {
-    early->close = true;  // the body stays unread
+    early->close = true;  // the body is left unread
     co_return co_await send(std::move(*early));
   }
   if (!early && request.expects_continue && request.has_body() && request.minor_version == 1) {
@@ -90,7 +90,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
   co_return co_await answer_call(*match.route, std::move(call));
 }
 
-// One that came when there was no room gets its memory as soon as there is some.
+// A connection accepted without memory reserves it as soon as some is available.
 bool Connection::still_over_limit() {
   if (!came_by_.over_limit) return false;
   if (memory_.bytes() == 0) memory_ = server_.memory.connection().value_or(MemoryReservation());
@@ -118,7 +118,7 @@ asio::awaitable<Connection::Next> Connection::answer_call(const Route& route, st
   co_return gone() ? Next::gone : next;
 }
 
-// Each of the three shares with its job what the job works on: a coroutine's frame may be gone first.
+// The functions below share the data of a job with it, since the coroutine's frame may be destroyed first.
 asio::awaitable<Connection::Next> Connection::answer_whole(const Route& route,
                                                            std::shared_ptr<ApiCall> call) {
   const std::size_t bytes = call->body.size();
@@ -207,7 +207,7 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
     bool done = false;
     JobPool::End end = JobPool::End::done;
   };
-  auto outcome = std::make_shared<Outcome>();  // the connection may be torn down at exit first
+  auto outcome = std::make_shared<Outcome>();  // may outlive the connection at exit
   JobPool::Job job{.owner = std::string(tenant()), .cost = bytes, .work = std::move(work), .done = nullptr};
   if (timeout_s_) job.deadline = deadline_after(begun_, timeout_s_, std::nullopt);
   job.done = [outcome, self = shared_from_this()](JobPool::End end) {
@@ -236,7 +236,7 @@ asio::awaitable<Status> Connection::run_job(Cost cost, std::size_t bytes, std::f
   co_return ok_status();
 }
 
-// A refusal by the engine, with the time after which the client may try again.
+// A refusal by the engine, with the time after which the client may retry.
 HttpResponse Connection::refusal(const Status& status, const Protocol* protocol,
                                  const QueueKey& whose) const {
   const bool later = status.code() == StatusCode::resource_exhausted;
@@ -269,7 +269,7 @@ void Connection::add_common_headers(HttpResponse& response) const {
   response.headers.emplace_back("vary", "origin");
 }
 
-// Requests that cost something are counted and limited by key.
+// Counts and limits requests by key, except those of inlined routes.
 std::optional<HttpResponse> Connection::take_request(const RouteTable::Match& match) {
   if (match.route->facts.cost == Cost::inlined || key_ == nullptr) return std::nullopt;
   metered_ = true;
@@ -305,7 +305,7 @@ std::string Connection::stream_head(AnswerForm form) {
   return write_stream_head(response, framing_);
 }
 
-// Lets the other connections have their turn.
+// Lets other connections run.
 asio::awaitable<void> Connection::yield() {
   co_await asio::post(stream_.get_executor(), asio::use_awaitable);
 }

@@ -14,17 +14,18 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::size_t kIdleReadSize = 1024;  // kept ready by an idle connection
+constexpr std::size_t kIdleReadSize = 1024;  // buffer of an idle connection
 constexpr std::size_t kBodyReadSize = std::size_t{32} << 10;
-// A chunked body may carry this much framing beyond its own size again: one-byte chunks are an attack.
+// A chunked body may have as much framing as its size, plus this much. Otherwise one-byte chunks could be
+// used for an attack.
 constexpr std::size_t kMaxChunkOverhead = std::size_t{64} << 10;
 
 HttpError no_room() { return HttpError{503, "Too many request bodies are being read; please try again."}; }
 
 }  // namespace
 
-// Counts a body's bytes against what all connections, and this peer's, may hold together. False: there is no
-// room.
+// Counts a body's bytes against the limits of all connections and of this peer. Returns false if they do not
+// fit.
 bool Connection::hold_body(std::size_t count) {
   const auto bytes = static_cast<std::int64_t>(count);
   if (!server_.bodies.add(peer_, held_body_, bytes)) return false;
@@ -95,11 +96,11 @@ asio::awaitable<std::optional<HttpError>> Connection::read_body(const HttpReques
   }
   buffer_.erase(0, used);
   if (request.has_body() && !buffer_.empty() && !hold_body(buffer_.size()))
-    co_return no_room();  // came with the head
+    co_return no_room();  // body bytes that arrived with the head
   parser.eager(true);
   std::size_t framed = 0;  // body bytes with their chunk framing
-  // Every byte extends the time a little, never by more than body_timeout: neither a body that drips in
-  // stays, nor one whose beginning came fast.
+  // Every byte extends the deadline a little, to at most body_timeout from now. This cuts off bodies that
+  // trickle in, even if they began fast.
   const SteadyTime latest = after(server_.config.body_total_timeout);
   SteadyTime allowed_until = after(server_.config.body_timeout);
   while (!parser.is_done()) {

@@ -63,7 +63,7 @@ constexpr Transition kTransitions[] = {
 }  // namespace
 
 std::optional<ConnectionState> next_state(State from, Event event) {
-  // Whoever closes a connection does not wait for the coroutine, which comes to an end with its work.
+  // A connection may be closed while its coroutine still runs; later events of the coroutine have no effect.
   if (from == State::closed) return State::closed;
   const auto* const found = std::ranges::find_if(
       kTransitions, [&](const Transition& row) { return row.from == from && row.event == event; });

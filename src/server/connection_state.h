@@ -1,5 +1,5 @@
 #pragma once
-// ConnectionState: what a connection is doing, and what it does next when something happens.
+// ConnectionState: the states of a connection and the transitions between them.
 //
 //   handshaking --> idle --> reading --> answering --> lingering --> closed
 //                    ^          |         |     |                      ^
@@ -7,7 +7,7 @@
 //                    +--------------------+
 //
 // The connection's coroutine does the work of a state and ends it with an event; the server and the socket
-// cause other events meanwhile. Threads: plain functions.
+// may cause other events in the meantime. Threads: any; plain functions.
 #include <cstdint>
 #include <optional>
 
@@ -19,9 +19,9 @@ enum class ConnectionState : std::uint8_t {
   reading,      // a request's head is arriving
   refusing,     // the input is not a request; an error is being sent
   answering,    // reads the body of a request, generates and sends its answer
-  draining,     // the same while the server shuts down: a running call ends with an error
+  draining,     // answering while the server shuts down: a running call ends with an error
   abandoned,    // the client has disconnected; its call is being ended
-  lingering,    // all is sent; further input is dropped, so that the client receives the answer
+  lingering,    // everything is sent; further input is dropped, so that the client gets the answer
   closed,
 };
 
@@ -30,20 +30,20 @@ enum class ConnectionEvent : std::uint8_t {
   bytes_arrived,
   head_complete,
   head_refused,
-  answered,       // and the client may ask again
-  answered_last,  // and the connection ends
-  peer_left,      // it hung up, or sent nothing in time
+  answered,       // the client may send another request
+  answered_last,  // the connection ends after this answer
+  peer_left,      // the client disconnected, or sent nothing in time
   lingered,
-  no_room,    // the connection limit is reached: close, unless a request is being answered
-  shut_down,  // the server ends
+  no_room,    // connection limit reached: close unless a request is being answered
+  shut_down,  // the server is shutting down
 };
 
-// nullopt: this cannot happen in that state.
+// nullopt if `event` cannot happen in state `from`.
 std::optional<ConnectionState> next_state(ConnectionState from, ConnectionEvent event);
 
-// Whether a request is being answered, even if its client has disconnected.
+// True if a request is being answered, even if its client has disconnected.
 bool is_busy(ConnectionState state);
-// Whether nothing can be sent any more.
+// True if nothing can be sent any more.
 bool is_gone(ConnectionState state);
 
 }  // namespace pagoda

@@ -1,11 +1,11 @@
-// Connection: an answer of the server's own that goes on until either side ends it.
+// Connection: answers of the server itself that continue until either side ends them.
 #include "server/connection.h"
 
 namespace pagoda {
 namespace {
 
 namespace asio = boost::asio;
-constexpr std::string_view kNothing = ": ping\n\n";  // a comment, so that proxies keep the stream
+constexpr std::string_view kNothing = ": ping\n\n";  // a comment that keeps proxies from closing the stream
 
 class FollowedAnswer final : public EngineStream {
  public:
@@ -46,7 +46,7 @@ asio::awaitable<Connection::Next> Connection::stream(AnswerForm form, std::share
   StreamBeat beat = make_beat();
   bool more = !framing_.head_only;
   const bool chunked = framing_.minor_version == 1;
-  // Nothing may be sent for long, so who has ended its side is not asked whether it still reads.
+  // Nothing may be sent for a long time, so a half-closed client cannot be probed and counts as gone.
   while (!gone() && !half_closed_) {
     std::string piece;
     if (more) more = from->take(piece) && state_ != ConnectionState::draining && server_.engine.healthy();

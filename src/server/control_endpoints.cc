@@ -13,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-// As vLLM answers: 200 and nothing, where no other body is given.
+// As in vLLM: status 200 with `body`, which may be empty.
 class ControlWait final : public EngineWait {
  public:
   ControlWait(std::function<void()> wake, std::string body)
@@ -39,7 +39,7 @@ class ControlWait final : public EngineWait {
   std::atomic<bool> ready_{false};
 };
 
-// The values of the query by name. invalid_argument names a field that is not among `known`.
+// The query's values by name. invalid_argument if a field is not in `known`.
 Result<std::multimap<std::string, std::string>> fields_of(const ApiCall& call,
                                                           std::initializer_list<std::string_view> known) {
   const auto items = parse_query(call.query);
@@ -104,8 +104,8 @@ Result<std::shared_ptr<EngineWait>> wake_up(const ApiCall& call, ServerContext& 
   return asked(std::move(wake), [&](auto done) { server.engine.wake_up(order, std::move(done)); });
 }
 
-// vLLM's two fields are about running requests, which always keep their own K/V here, and about a cache
-// outside of the engine: the tiers, which are always erased, too.
+// vLLM's two fields have no effect. reset_running_requests: running requests always keep their K/V here.
+// reset_external: the tiers are always erased, too.
 Result<std::shared_ptr<EngineWait>> reset_prefix_cache(const ApiCall& call, ServerContext& server,
                                                        std::function<void()> wake) {
   const auto fields = fields_of(call, {"reset_running_requests", "reset_external"});
@@ -113,7 +113,7 @@ Result<std::shared_ptr<EngineWait>> reset_prefix_cache(const ApiCall& call, Serv
   return asked(std::move(wake), [&](auto done) { server.engine.reset_prefix_cache(std::move(done)); });
 }
 
-// Sessions are named by clients, those of each key on their own: all of this name, or those of one key.
+// Clients choose session names, per key. Erases the sessions of this name of all keys, or of one `key`.
 Result<std::shared_ptr<EngineWait>> erase_session(const ApiCall& call, ServerContext& server,
                                                   std::function<void()> wake) {
   const auto fields = fields_of(call, {"key"});

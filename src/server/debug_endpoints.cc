@@ -173,7 +173,7 @@ void write(JsonWriter& json, const EngineSnapshot& snapshot, const ServerContext
 
 using Snapshots = std::vector<SnapshotDesk::Snapshot>;  // by engine
 
-// One engine's state as it is; that of several in a list.
+// The state of a single engine, or a list of the states of several engines.
 HttpResponse kv_response(const Snapshots& engines, const ServerContext& server) {
   HttpResponse response;
   JsonWriter json(response.body);
@@ -222,7 +222,7 @@ class SnapshotWait final : public EngineWait {
   SnapshotWait(bool all, std::string wanted, std::size_t num_engines)
       : all_(all), wanted_(std::move(wanted)), left_(num_engines), snapshots_(num_engines, kNone) {}
 
-  // True: it was the last one.
+  // Returns true if it was the last snapshot.
   bool set(std::size_t engine, SnapshotDesk::Snapshot snapshot) {
     snapshots_[engine] = std::move(snapshot);
     return left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -265,7 +265,7 @@ Result<std::shared_ptr<EngineWait>> debug_request(const ApiCall& call, ServerCon
   return ask(/*all=*/false, call, server, std::move(wake));
 }
 
-// Memory promised and used, by account; an account that is taken at start is used entirely.
+// Guaranteed and used memory by account. Accounts reserved at startup are fully used.
 HttpResponse debug_memory(const ApiCall&, ServerContext& server) {
   const MemoryBudget::Snapshot ledger = server.memory.ledger().snapshot();
   HttpResponse response;

@@ -1,7 +1,6 @@
 #pragma once
-// GET /debug/kv and GET /debug/requests/{id}: a snapshot of the engine as JSON. The id is as the client knows
-// it
-// ("cmpl-…") or the engine's number from /debug/kv.
+// GET /debug/kv and GET /debug/requests/{id}: a snapshot of the engine as JSON. The id is the one that the
+// client knows ("cmpl-…") or the engine's number in /debug/kv.
 // Threads: any.
 #include <span>
 

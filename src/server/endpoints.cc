@@ -26,8 +26,8 @@ bool is_json(std::string_view content_type) {
   return name == "application/json";
 }
 
-// A page of another site can have a browser post forms and plain text here, with headers that a page cannot
-// take away.
+// True if the request comes from a browser. Pages of other sites can make a browser post forms and plain text
+// here, but cannot remove these headers.
 bool from_browser(const HttpRequest& request) {
   return !request.header("origin").empty() || !request.header("sec-fetch-site").empty() ||
          !request.header("referer").empty();
@@ -36,8 +36,8 @@ bool from_browser(const HttpRequest& request) {
 constexpr std::string_view kCorsHeaders = "authorization, content-type, x-request-id";
 constexpr std::size_t kMaxCorsHeaders = 1024;
 
-// Headers and methods that a preflight allows: all that an allowed page asks for, since clients have headers
-// of their own (OpenAI's: x-stainless-*), and none has a meaning here that a page could not use anyway.
+// The headers that a preflight allows. An allowed origin may send any headers: clients have their own
+// (OpenAI's: x-stainless-*), and none gives a page more rights.
 std::string cors_headers(const HttpRequest& request, const ServerConfig& config) {
   const std::string_view asked = request.header("access-control-request-headers");
   const auto fit = [](char c) { return is_token_char(c) || c == ',' || c == ' '; };
@@ -93,7 +93,7 @@ bool is_open(Role role, const ServerContext& server) {
   return role == Role::anyone || (role == Role::metrics && server.config.metrics_without_key);
 }
 
-// Usage of every key since the start.
+// Usage of every key since startup.
 HttpResponse usage(const ApiCall&, ServerContext& server) {
   std::string body;
   JsonWriter json(body);
@@ -121,7 +121,7 @@ constexpr Route kSmallRoutes[] = {
     {{.method = "GET", .path = "/admin/usage", .role = Role::admin}, usage},
 };
 
-// OpenAI's message. The path is repeated only if it is short, printable text.
+// OpenAI's message. The path is included only if it is short and printable.
 std::string invalid_url(const HttpRequest& request) {
   constexpr std::size_t kMaxShownPath = 100;
   const std::string_view instead = instead_of(request.path);
@@ -169,7 +169,7 @@ std::optional<HttpResponse> answer_from_head(const HttpRequest& request, const R
   if (const std::size_t limit = max_body_bytes(match, server.config);
       request.content_length.value_or(0) > limit)
     return refuse(413, concat("The request body is larger than ", limit, " bytes."), "body_too_large");
-  // A page of another site could post this without a preflight.
+  // Pages of other sites could post this without a preflight.
   if (match.route->facts.role == Role::admin && request.method == "POST" &&
       match.route->facts.body != BodyForm::json && from_browser(request))
     return refuse(403, "Browsers are not allowed to call this route.", "insufficient_permissions");

@@ -1,7 +1,7 @@
 #pragma once
-// FakeEngine, for tests only: answers each request from a thread of its own. What it says is read from
-// the prompt: it repeats the prompt's bytes, max_tokens of them, one a step. With pause_ms a step takes that
-// long, so that clients can hang up meanwhile.
+// FakeEngine, for tests only: answers requests from a separate thread. An answer repeats the prompt's tokens,
+// one per step, up to max_tokens. With pause_ms, each step takes that long, so that clients can disconnect in
+// the meantime.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -36,14 +36,14 @@ class FakeEngine final : public EngineClient {
   std::atomic<int> pause_ms{0};
   std::atomic<std::size_t> capacity{1000};
   std::atomic<bool> is_healthy{true};
-  Status fault;  // that it has died of; set before is_healthy
+  Status fault;  // cause of its failure; set before is_healthy
   std::atomic<bool> draining{false};
   std::atomic<int> num_aborted{0};
-  std::atomic<int> last_adapter{0};  // id of the latest request's; 0: none
-  // Requests end within submit(): a token, then an error, before their client's connection runs again.
+  std::atomic<int> last_adapter{0};  // adapter of the latest request; 0: none
+  // Requests end within submit(), with a token and then an error, before the client's connection runs again.
   std::atomic<bool> fails_at_once{false};
 
-  // Takes requests and computes nothing of them, until it is let go on.
+  // While held, accepts requests but computes nothing.
   void hold(bool held) {
     {
       std::lock_guard lock(mutex_);
@@ -52,7 +52,7 @@ class FakeEngine final : public EngineClient {
     changed_.notify_all();
   }
 
-  // Asked for and not answered, until the test does.
+  // Snapshots are not answered until the test calls answer_snapshots().
   void snapshot(SnapshotDone done) override {
     std::lock_guard lock(mutex_);
     snapshots_.push_back(std::move(done));
@@ -70,7 +70,7 @@ class FakeEngine final : public EngineClient {
     for (const auto& done : asked) done(std::make_shared<const EngineSnapshot>());
   }
 
-  // It sleeps and wakes at once; what was asked for last.
+  // Sleeps and wakes immediately; records the latest orders.
   void sleep(const SleepOrder& order, ControlDone done) override {
     slept = order;
     sleeping = true;
@@ -138,7 +138,7 @@ class FakeEngine final : public EngineClient {
     if (tenant != too_late_) return std::nullopt;
     return Refusal{.status = resource_exhausted("Too late.").with_reason("queue_time"), .wait_s = 6.2};
   }
-  // Whatever this tenant asks for now would wait too long.
+  // From now on, refuses all requests of `tenant` because they would wait too long.
   void refuse_all_of(std::string tenant) {
     std::lock_guard lock(mutex_);
     too_late_ = std::move(tenant);
@@ -155,7 +155,7 @@ class FakeEngine final : public EngineClient {
       it->second.over[static_cast<std::size_t>(index)] = true;
   }
 
-  // A prefix is there after the pause; a list of the one token 0 cannot be pinned.
+  // The prefix is reported as computed after the pause. A prefix of the single token 0 cannot be pinned.
   Status add_prefix(std::string name, std::vector<TokenId> tokens,
                     std::shared_ptr<OutputSink> sink) override {
     if (draining) return unavailable("The engine is draining.");

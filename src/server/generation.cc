@@ -18,16 +18,16 @@ struct Generation::Mailbox {
   std::mutex mutex;
   std::vector<Arrival> arrivals;
   std::function<void()> wake;  // empty once the call is over
-  bool woken = false;          // wake() was called and nothing was taken since
-  bool wake_each = true;       // else only when a request ends: nobody waits for the pieces
-  std::unordered_map<std::size_t, std::size_t> latest;  // by prompt: its last arrival
+  bool woken = false;          // wake() was called and nothing has been taken since
+  bool wake_each = true;       // false: wake only when a request ends; pieces are not needed earlier
+  std::unordered_map<std::size_t, std::size_t> latest;  // by prompt: index of its last arrival
 
   void put(std::size_t prompt_index, RequestOutput output);
 };
 
 namespace {
-constexpr std::size_t kMaxPumpTokens = 4096;  // a millisecond or so
-constexpr std::size_t kManyArrivals = 64;     // beyond it outputs take less room together
+constexpr std::size_t kMaxPumpTokens = 4096;  // about a millisecond
+constexpr std::size_t kManyArrivals = 64;     // above it, outputs are merged
 
 void append(SequenceDelta& to, SequenceDelta&& delta) {
   to.token_ids.insert(to.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());
@@ -38,7 +38,7 @@ void append(SequenceDelta& to, SequenceDelta&& delta) {
   to.stop_token = delta.stop_token;
 }
 
-// A later output of the same request.
+// Merges a later output of the same request.
 void append(RequestOutput& to, RequestOutput&& output) {
   for (std::size_t i = 0; i < output.deltas.size(); ++i) {
     SequenceDelta& delta = output.deltas[i];
@@ -58,7 +58,7 @@ void append(RequestOutput& to, RequestOutput&& output) {
   to.finished = output.finished;
 }
 
-// Whether it shows that the prompt has been computed, and not only given up.
+// True if the output shows that the prompt was computed, not just aborted.
 bool computed(const RequestOutput& output) {
   if (!output.error.ok()) return false;
   const auto shows = [](const SequenceDelta& delta) {
@@ -76,7 +76,8 @@ bool only_best_so_far(const RequestOutput& output) {
 }  // namespace
 
 void Generation::Mailbox::put(std::size_t prompt_index, RequestOutput output) {
-  // An output that only shows the state of a search is replaced by the newest: each is as long as the answer.
+  // An output that only has a beam search's best_so_far is replaced by a newer one: each is as long as the
+  // answer.
   if (Arrival* last = last_of(arrivals); last != nullptr && last->prompt_index == prompt_index &&
                                          only_best_so_far(output) && only_best_so_far(last->output)) {
     last->output = std::move(output);
@@ -102,7 +103,7 @@ class Generation::Sink final : public OutputSink {
     mailbox_->put(prompt_index_, std::move(output));
     if (!worth_waking) return;
     if (std::exchange(mailbox_->woken, true)) return;
-    mailbox_->wake();  // under the lock, so that it cannot outlive the call
+    mailbox_->wake();  // under the lock, so that it is never called after the call's end
   }
 
  private:
@@ -169,8 +170,8 @@ bool Generation::pump(std::string& out, std::size_t max_bytes) {
     if (streaming_) writing_ = answer_->take(out, max_bytes);
   }
   if (answer_->finished()) {
-    // A failed call may leave other prompts running; a stop string leaves a request whose last output is
-    // on its way, which abort_sequence has already ended.
+    // A failed call may leave other prompts running. After a stop string, the request has been ended by
+    // abort_sequence, and only its last output is pending.
     if (!answer_->error().ok()) abort_running();
     taken_.clear();
     if (!writing_) writing_ = answer_->take(out, max_bytes);
@@ -214,7 +215,7 @@ void Generation::cancel() {
     mailbox_->latest.clear();
   }
   abort_running();
-  // Only counted, not rendered: it has no reader, and may be long.
+  // Counted but not rendered: the output has no reader and may be long.
   last.insert(last.end(), std::make_move_iterator(taken_.begin()), std::make_move_iterator(taken_.end()));
   taken_.clear();
   if (answer_->finished()) return;

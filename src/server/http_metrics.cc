@@ -61,7 +61,7 @@ void HttpMetrics::update_process() {
   virtual_.set(static_cast<double>(memory.virtual_bytes));
   resident_.set(static_cast<double>(memory.resident_bytes));
   if (DIR* directory = opendir("/proc/self/fd")) {
-    double count = -3;  // ".", ".." and the directory itself
+    double count = -3;  // excludes ".", ".." and the directory's own descriptor
     while (readdir(directory) != nullptr) ++count;
     closedir(directory);
     open_fds_.set(count);

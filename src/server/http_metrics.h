@@ -1,6 +1,6 @@
 #pragma once
-// HTTP metrics, beside the engine's: requests, durations, connections, and the process itself. Names as
-// prometheus-fastapi-instrumentator gives them in vLLM.
+// HTTP metrics, in addition to the engine's: requests, durations, connections, and the process itself. Named
+// as by prometheus-fastapi-instrumentator in vLLM.
 // Threads: any.
 #include <cstdint>
 #include <string>
@@ -14,11 +14,11 @@ class HttpMetrics {
  public:
   explicit HttpMetrics(MetricsRegistry& registry);
 
-  // `handler` is a route's own name, never client text.
+  // `handler` is the route's name, never client text.
   void record(std::string_view method, std::string_view handler, int status, double seconds);
   void connection_opened() { connections_.add(1); }
   void connection_closed() { connections_.add(-1); }
-  // The registry's text, with the process's own figures brought up to date.
+  // The registry's text, with updated values of the process.
   std::string expose(std::string_view prefix, std::string_view model_name);
 
  private:

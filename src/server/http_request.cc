@@ -26,7 +26,8 @@ void split_query(std::string_view target, HttpRequest& request) {
   request.query = target.substr(std::min(path_end + 1, target.size()));
 }
 
-// "http://host:8000/path?query", as a client sends it to a proxy, to what it means here. False: malformed.
+// Splits "http://host:8000/path?query", as sent to proxies, into authority, path and query. Returns false if
+// it is malformed.
 bool split_absolute(std::string_view target, HttpRequest& request) {
   const std::size_t scheme_end = target.find("://");
   if (scheme_end == std::string_view::npos) return false;
@@ -126,7 +127,7 @@ HeadScan scan_head(std::string_view bytes, std::size_t& scanned, const HttpLimit
   for (; scanned < bytes.size() && scanned < limits.max_head_bytes; ++scanned) {
     const char c = bytes[scanned];
     if (c != '\n') {
-      // A CR must be followed by LF; whether it is shows with the next byte.
+      // A CR must be followed by LF, which is checked at the next byte.
       if (scanned > 0 && bytes[scanned - 1] == '\r') {
         result.error = bad("A line of the request head ends with a bare CR.");
         return result;
@@ -180,7 +181,7 @@ std::optional<HttpError> parse_head(std::string_view head, const HttpLimits& lim
     return bad("The request has both Content-Length and Transfer-Encoding.");
   if (request.chunked && request.minor_version == 0) return bad("HTTP/1.0 has no Transfer-Encoding.");
   if (request.minor_version == 1 && request.header("host").empty()) return bad("The Host header is missing.");
-  // RFC 9112 lets the target win; a request that names two hosts is not one we need.
+  // RFC 9112 gives the target precedence; requests that name two hosts are refused instead.
   if (!request.authority.empty() && !request.header("host").empty() &&
       lowered(request.header("host")) != request.authority)
     return bad("The request target and the Host header name two hosts.");

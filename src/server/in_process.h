@@ -1,8 +1,7 @@
 #pragma once
-// For tests only: a request's body through the handler of its route, without sockets and without an engine,
-// and what holds for every answer: no exception, an error is the client's (4xx, or 501) and JSON in the form
-// of its protocol, and what was accepted keeps to the model's limits and can be answered, whole and as a
-// stream.
+// For tests only: passes a request's body through the handler of its route, without sockets or an engine, and
+// checks properties of every answer: no exceptions; errors are 4xx or 501, with a JSON body in the protocol's
+// form; accepted requests keep to the model's limits and can be answered, whole and as a stream.
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -24,7 +23,7 @@
 
 namespace pagoda {
 
-// Checks a grammar as far as it goes before a library compiles it.
+// Performs only the checks that precede the compilation of a grammar by a library.
 class CheckedGrammars final : public GrammarBackend {
  public:
   Result<CompiledConstraint> compile(const GrammarSpec& spec,
@@ -64,10 +63,10 @@ class InProcess {
   std::vector<Route> routes() const { return all_routes(all_protocols()); }
 
   struct Outcome {
-    std::string wrong = {};  // empty: all held
-    Status refused = {};     // why the body was not accepted
+    std::string wrong = {};  // empty: all checks passed
+    Status refused = {};     // reason for refusing the body
   };
-  // `how` chooses in which pieces the answer comes and how it ends.
+  // `how` chooses the sizes of the answer's pieces and how it ends.
   Outcome answer(const Route& route, std::string body, std::string parameter = {}, unsigned how = 5) {
     ApiCall call;
     call.method = route.facts.method;
@@ -86,7 +85,7 @@ class InProcess {
   }
 
  private:
-  // With what fill-in-the-middle needs.
+  // Has the tokens for filling in the middle.
   class Tokens final : public FakeTokenizer {
    public:
     std::optional<TokenId> find(std::string_view token) const override {

@@ -7,10 +7,10 @@
 
 namespace pagoda {
 namespace {
-constexpr double kJobCost = 4096;                         // any job, in bytes
-constexpr double kBytesPerSecond = 8 << 20;               // a text through JSON, template and tokenizer
-constexpr std::size_t kSpare = 2;                         // times max_jobs, for owners with few
-constexpr std::chrono::milliseconds kPoolLookOften{100};  // a clock that is passed in may jump
+constexpr double kJobCost = 4096;            // base cost of any job, in bytes
+constexpr double kBytesPerSecond = 8 << 20;  // throughput of JSON, template and tokenizer together
+constexpr std::size_t kSpare = 2;            // multiple of max_jobs, for owners with few jobs
+constexpr std::chrono::milliseconds kPoolLookOften{100};  // a passed-in clock may jump
 
 double bytes_of(TimeNs duration) { return to_seconds(duration) * kBytesPerSecond; }
 
@@ -43,14 +43,14 @@ Result<JobPool::JobId> JobPool::submit(Job job) {
     id = next_id_++;
     small = job.cost <= options_.small_bytes;
     TimeNs due = clock_.now() + std::chrono::nanoseconds(options_.max_wait).count();
-    if (job.deadline != 0) due = std::min(due, job.deadline - 1);  // the deadline itself is too late
+    if (job.deadline != 0) due = std::min(due, job.deadline - 1);  // the job is late at its deadline
     const bool is_earliest = queue_.next_due() == 0 || due < queue_.next_due();
     queue_.push(id, job.owner, static_cast<double>(job.cost) + kJobCost, small, due);
     bytes_ += job.cost;
     jobs_.emplace(id, std::move(job));
     if (is_earliest) due_.notify_one();
   }
-  // A small job may be for any of the threads, a large one for some.
+  // Any thread can take a small job; only some can take a large one, so all are notified.
   small ? ready_.notify_one() : ready_.notify_all();
   return id;
 }
@@ -62,7 +62,7 @@ JobPool::Job JobPool::take_out(JobId id) {
 }
 
 bool JobPool::cancel(JobId id) {
-  Job gone;  // destroyed without the lock: it may hold megabytes
+  Job gone;  // destroyed after unlocking: it may hold megabytes
   std::lock_guard lock(mutex_);
   if (!queue_.remove(id)) return false;
   gone = take_out(id);
@@ -70,7 +70,7 @@ bool JobPool::cancel(JobId id) {
 }
 
 void JobPool::end(Job job, End end) {
-  job.work = nullptr;  // its captures are freed before anyone is told
+  job.work = nullptr;  // frees its captures before done() is called
   if (job.done) job.done(end);
 }
 
@@ -96,7 +96,7 @@ void JobPool::run(Lane lane) {
     End how = End::done;
     try {
       job.work();
-    } catch (const std::exception&) {  // out of memory: this request fails, the others go on
+    } catch (const std::exception&) {  // out of memory: only this request fails
       how = End::out_of_memory;
     }
     const double measured = bytes_of(clock_.now() - begun);
@@ -106,7 +106,7 @@ void JobPool::run(Lane lane) {
   }
 }
 
-// Jobs that wait too long fail when their time is up, not when their turn comes.
+// Ends late jobs as soon as they are due, not only when a thread takes them.
 void JobPool::answer_late() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -128,7 +128,7 @@ void JobPool::answer_late() {
 }
 
 void JobPool::stop() {
-  std::unordered_map<JobId, Job> jobs;  // destroyed without the lock
+  std::unordered_map<JobId, Job> jobs;  // destroyed after unlocking
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -13,7 +13,8 @@ double JobQueue::tag_of(const Owner& owner, const Waiting& job) const {
   return std::max(owner.last, job.arrived) + job.cost;
 }
 
-// A head keeps its tag: what the same owner is given meanwhile on the other lane counts for its next ones.
+// A head keeps its tag: jobs that the same owner gets on the other lane in the meantime only affect its later
+// jobs.
 void JobQueue::list(Owner& owner) {
   if (owner.jobs.empty()) {
     if (owner.head != 0) --num_owners_;
@@ -100,7 +101,7 @@ std::size_t JobQueue::num_waiting(std::string_view owner) const {
   return place == owners_.end() ? 0 : place->second.jobs.size();
 }
 
-// Remembers tenants that have used more than their share so far, within a bound.
+// Forgets idle owners that have not used more than their share; above a bound, all idle owners.
 void JobQueue::forget_who_owes_nothing() {
   if (owners_.size() < num_owners_ + kMaxIdleOwners) return;
   const auto idle = [](const auto& entry) { return entry.second.jobs.empty(); };

@@ -13,7 +13,8 @@ namespace pagoda {
 
 class LiveCalls {
  public:
-  // Listed while it lives. Clients may choose ids; equal ones are distinguished by the first request.
+  // Keeps a call listed for its lifetime. Clients may choose ids; equal ids are distinguished by the first
+  // request.
   class Entry {
    public:
     Entry(LiveCalls& calls, std::string name, std::uint64_t first_id, std::size_t count)
@@ -33,7 +34,7 @@ class LiveCalls {
     const std::uint64_t first_id_;
   };
 
-  // The call that an engine request belongs to; empty if it has ended.
+  // The call that an engine request belongs to; empty if the call has ended.
   std::string name_of(std::uint64_t id) const {
     std::lock_guard lock(mutex_);
     auto it = by_first_id_.upper_bound(id);

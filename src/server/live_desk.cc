@@ -13,8 +13,8 @@ namespace pagoda {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenFrames{100};
-constexpr std::chrono::milliseconds kLookAround{250};  // for newcomers, while an engine rests
-constexpr std::size_t kStepsRoom = 8;                  // times as much may wait for a reader of every step
+constexpr std::chrono::milliseconds kLookAround{250};  // for new readers, while the engine is idle
+constexpr std::size_t kStepsRoom = 8;                  // factor on max_pending for readers of every step
 
 std::string draw_boot() {
   unsigned char bytes[8];
@@ -86,7 +86,7 @@ std::optional<Result<EngineClient::LiveStates>> LiveDesk::wait_a_while() {
   return std::exchange(answer_->states, std::nullopt);
 }
 
-// As the most demanding reader wants it.
+// The fastest pace that any reader wants.
 void LiveDesk::choose_pace() {
   LivePace wanted = LivePace::tenths;
   for (const std::shared_ptr<LiveReader>& reader : readers()) wanted = std::max(wanted, reader->pace_);
@@ -95,7 +95,8 @@ void LiveDesk::choose_pace() {
   engine_.live_every_step(wanted == LivePace::every_step);
 }
 
-// A reader that has too much, or nothing yet, begins anew; one of every step once no step is left out.
+// A reader that has too much pending, or nothing yet, gets a new snapshot. A reader of every step starts only
+// once the engine delivers every step.
 void LiveDesk::publish(const State& before, const State& after) {
   const bool changed = before != after && (before == nullptr || !live_unchanged(*before, *after));
   if (changed) ++number_;
@@ -142,7 +143,7 @@ void LiveDesk::end_all() {
 
 void LiveDesk::run() {
   State last;
-  bool asked = false;  // and not answered: the engine is as `last` says
+  bool asked = false;  // a request is pending; until it is answered, `last` is current
   for (;;) {
     {
       std::unique_lock lock(mutex_);
@@ -159,7 +160,7 @@ void LiveDesk::run() {
     if (!std::exchange(asked, true)) ask(last == nullptr ? -1 : last->step);
     const std::optional<Result<EngineClient::LiveStates>> states = wait_a_while();
     if (!states) {
-      if (last != nullptr) publish(last, last);  // for those who have come meanwhile
+      if (last != nullptr) publish(last, last);  // for readers that subscribed in the meantime
       ring();
       continue;
     }

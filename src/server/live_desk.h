@@ -1,9 +1,9 @@
 #pragma once
 // LiveDesk: the live view of the engine for a few concurrent readers. While there are readers, one thread
-// asks the engine for its state at most ten times a second, makes one frame for all of them
-// (page/live_frames.h) and wakes them. If a reader wants every step, the engine delivers a state per step,
+// asks the engine for its state at most ten times a second, makes one frame for all readers
+// (page/live_frames.h) and wakes them. If any reader wants every step, the engine delivers a state per step,
 // and all readers get a frame per step. A slow reader loses deltas and gets a snapshot instead; nothing
-// queues up. Invariants: a reader's text is hello, then snapshots each followed by deltas without a gap;
+// queues up. Invariants: a reader's text is hello, then snapshots, each followed by deltas without a gap;
 // unread text is bounded. Threads: any; readers are woken on the desk's thread. Owner: the server; outlives
 // every take().
 #include <condition_variable>
@@ -19,11 +19,11 @@
 
 namespace pagoda {
 
-enum class LivePace { tenths, every_step };  // a frame of each tenth of a second, or of each step
+enum class LivePace { tenths, every_step };  // a frame every tenth of a second, or every step
 
 class LiveReader {
  public:
-  // Moves pending frames into `out`, as server-sent events. False: the stream has ended.
+  // Moves pending frames to `out`, as server-sent events. Returns false if the stream has ended.
   bool take(std::string& out);
 
  private:
@@ -40,12 +40,12 @@ class LiveDesk {
   LiveDesk(EngineClient& engine, std::size_t max_readers, std::size_t max_pending);
   ~LiveDesk();
 
-  // resource_exhausted: too many readers. A reader leaves by dropping its pointer.
+  // resource_exhausted: too many readers. Dropping the pointer unsubscribes.
   Result<std::shared_ptr<LiveReader>> subscribe(LivePace pace, std::function<void()> ring);
 
  private:
   using State = std::shared_ptr<const EngineSnapshot>;
-  struct Answer {  // shared with the engine, which may answer when the desk has gone
+  struct Answer {  // shared with the engine, which may answer after the desk's destruction
     std::mutex mutex;
     std::condition_variable arrived;
     std::optional<Result<EngineClient::LiveStates>> states;
@@ -68,10 +68,10 @@ class LiveDesk {
   std::vector<std::weak_ptr<LiveReader>> readers_;
   bool stopping_ = false;
   const std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
-  LivePace pace_ = LivePace::tenths;  // as the engine was told
-  bool every_step_ = false;           // and follows, since the last state
+  LivePace pace_ = LivePace::tenths;  // as requested from the engine
+  bool every_step_ = false;           // the last state was delivered at pace every_step
   std::int64_t number_ = 0;           // frames so far
-  std::thread thread_;                // from the first reader on
+  std::thread thread_;                // starts with the first reader
 };
 
 }  // namespace pagoda

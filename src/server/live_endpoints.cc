@@ -20,7 +20,7 @@ class LiveStream final : public EngineStream {
 
 Result<std::shared_ptr<EngineStream>> debug_live(const ApiCall& call, ServerContext& server,
                                                  std::function<void()> wake) {
-  // Another site's page could not read it, but it could take a reader's place.
+  // Pages of other sites could not read the stream, but could use up the readers' places.
   const std::string_view site = call.header("sec-fetch-site");
   if (!site.empty() && site != "same-origin" && site != "none")
     return invalid_argument("The live view can only be opened by this server's own page.");

@@ -1,5 +1,6 @@
 #pragma once
-// GET /debug/live: the engine live, as server-sent events (live_desk.h, page/live_frames.h). Threads: any.
+// GET /debug/live: a live view of the engine, as server-sent events (live_desk.h, page/live_frames.h).
+// Threads: any.
 #include <span>
 
 #include "server/routes.h"

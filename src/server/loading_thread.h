@@ -1,7 +1,7 @@
 #pragma once
-// LoadingThread: runs what may take seconds, one after the other, on a thread of its own, so that neither
-// sockets nor parsing wait for it. Bounded: kMaxWaiting jobs; more are refused. What has not begun when it
-// ends is dropped. Threads: any.
+// LoadingThread: runs jobs that may take seconds, one at a time, on a separate thread, so that neither
+// sockets nor parsing wait for them. At most kMaxWaiting jobs wait; more are refused. Jobs that have not
+// begun at destruction are dropped. Threads: any.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -19,7 +19,7 @@ class LoadingThread {
 
   LoadingThread() = default;
   LoadingThread(const LoadingThread&) = delete;
-  ~LoadingThread() {  // waits for the job that runs
+  ~LoadingThread() {  // waits for the running job
     {
       std::lock_guard lock(mutex_);
       ending_ = true;
@@ -29,7 +29,7 @@ class LoadingThread {
     if (thread_.joinable()) thread_.join();
   }
 
-  // False: as many wait as may.
+  // Returns false if kMaxWaiting jobs are waiting.
   [[nodiscard]] bool run(Job job) {
     std::lock_guard lock(mutex_);
     if (waiting_.size() >= kMaxWaiting) return false;

@@ -10,14 +10,14 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kPlainConnection = 24 << 10;  // 9 KB idle; while it asks for something
+constexpr std::int64_t kPlainConnection = 24 << 10;  // while a request is served; 9 KB if idle
 constexpr std::int64_t kTlsConnection = 72 << 10;
-constexpr std::int64_t kHeadFits = 8 << 10;  // in either
+constexpr std::int64_t kHeadFits = 8 << 10;  // head size included in both
 
-// A JSON value of 24 bytes, on the parser's stack, which grows by doubling, and in the document.
+// A JSON value takes 24 bytes, on the parser's stack (which grows by doubling) and in the document.
 constexpr std::int64_t kValueBytes = 72;
-constexpr std::int64_t kArrayBytes = 64;      // the block that holds an array's elements
-constexpr std::int64_t kCharacterBytes = 10;  // strings twice, tokens, and pieces on their way to them
+constexpr std::int64_t kArrayBytes = 64;      // overhead of the block with an array's elements
+constexpr std::int64_t kCharacterBytes = 10;  // per character: strings twice, tokens, and intermediate pieces
 constexpr std::int64_t kAnyText = 256 << 10;
 
 constexpr std::int64_t kNoEnd = std::int64_t{1} << 60;
@@ -29,7 +29,8 @@ std::int64_t signed_size(std::size_t size) {
 }  // namespace
 
 std::int64_t text_bytes(std::string_view body) {
-  // Each value has one of these before it; a string may have them, too, and counts for more than it is.
+  // Each value follows one of these characters. Strings may contain them as well, which overestimates the
+  // size.
   std::int64_t values = 1, arrays = 0;
   for (const char c : body) {
     values += static_cast<std::int64_t>(c == ',' || c == '[' || c == '{' || c == ':');
@@ -46,17 +47,17 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
   const auto add = [&](const char* name, std::int64_t limit, std::int64_t share) {
     limit = std::min(limit, all);
     auto account = ledger_->add_account(name, std::min(limit, all / share), limit);
-    CHECK(account.has_value());  // shares of what is left
+    CHECK(account.has_value());  // shares of the available memory always fit
     return *account;
   };
   answers_ = add("answers", signed_size(config.max_answer_memory), 4);
-  // One of the largest fits in any case.
+  // One body of the maximum size always fits.
   const std::int64_t bodies =
       std::min(signed_size(std::max(config.max_bodies_bytes, config.max_body_bytes)), all / 2);
   bodies_ = add("bodies", BodyBudget::with_room_for_small(bodies), 8);
   texts_ = add("texts", all / 2, 8);
   connections_ = add("connections", signed_size(config.max_connections) * per_connection_, 16);
-  if (config.stored_answers == nullptr) {  // in memory, not in files
+  if (config.stored_answers == nullptr) {  // stored in memory, not in files
     const std::int64_t stored = std::min(signed_size(config.max_stored_answers_bytes), all / 16);
     stored_bytes_ = *ledger_->try_reserve(add("stored answers", stored, 16), stored);
     config.max_stored_answers_bytes = static_cast<std::size_t>(stored);
@@ -70,7 +71,7 @@ MemoryAccounts::MemoryAccounts(ServerConfig& config)
 
 bool MemoryAccounts::hold_head(MemoryReservation& connection, std::size_t head_bytes) const {
   const std::int64_t bytes = per_connection_ + std::max<std::int64_t>(signed_size(head_bytes) - kHeadFits, 0);
-  // One of those beyond the limit has nothing: its few are not counted.
+  // The few connections above the limit have no reservation, and their heads are not counted.
   return connection.bytes() == 0 || bytes <= connection.bytes() || connection.try_resize(bytes);
 }
 

@@ -4,7 +4,7 @@
 // connections, and stored answers. Each account has a guaranteed share; the rest is first come, first served.
 // On a small machine the limits are reduced.
 // Invariant: all accounts together never use more than the ledger has.
-// Units: bytes. Threads: any. Owner: the server; the ledger, where one is given, outlives it.
+// Units: bytes. Threads: any. Owner: the server; a ledger given in the config must outlive it.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -28,21 +28,21 @@ class MemoryAccounts {
   std::optional<MemoryReservation> connection() {
     return ledger_->try_reserve(connections_, per_connection_);
   }
-  // The same for a connection with a request head of `head_bytes`.
+  // Resizes a connection's reservation for a request head of `head_bytes`.
   [[nodiscard]] bool hold_head(MemoryReservation& connection, std::size_t head_bytes) const;
-  // Reserves memory for parsing this body. invalid_argument: more than the account's limit;
+  // Reserves memory for parsing this body. invalid_argument: the body needs more than the account's limit;
   // resource_exhausted: not available now.
   Result<MemoryReservation> text(std::string_view body);
 
  private:
-  MemoryBudget alone_;  // used if no ledger is given: as large as the accounts
+  MemoryBudget alone_;  // used if no ledger is given; as large as all accounts
   MemoryBudget* ledger_;
   std::int64_t per_connection_;
   MemoryBudget::AccountId answers_, bodies_, texts_, connections_;
   MemoryReservation stored_bytes_;
 };
 
-// An upper bound of the memory for parsing a body: its JSON values, strings, and the prompt's tokens.
+// An upper bound on the memory for parsing a body: its JSON values, strings, and the prompt's tokens.
 std::int64_t text_bytes(std::string_view body);
 
 }  // namespace pagoda

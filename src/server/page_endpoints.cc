@@ -7,8 +7,7 @@
 namespace pagoda {
 namespace {
 
-// Scripts and styles of the server itself, nothing inline, nobody else's; no text ever becomes markup or
-// code.
+// Allows only scripts and styles from this server, nothing inline; text can never become markup or code.
 constexpr std::string_view kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "

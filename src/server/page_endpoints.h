@@ -1,6 +1,6 @@
 #pragma once
-// GET / and the files of the page (page/page_files.h): a row for each file, open to anyone, so that the page
-// can ask for a key. Threads: any.
+// GET / and the files of the page (page/page_files.h): one route per file, served without a key, so that the
+// page can ask for one. Threads: any.
 #include <vector>
 
 #include "server/routes.h"

@@ -17,7 +17,7 @@ void write_prefix(JsonWriter& json, const PrefixInfo& prefix) {
   json.end_object();
 }
 
-// Learns on the engine thread whether a prefix was pinned.
+// Receives on the engine thread whether a prefix was pinned.
 class PrefixWait final : public EngineWait, public OutputSink {
  public:
   PrefixWait(PrefixSpec prefix, std::function<void()> wake)
@@ -69,7 +69,7 @@ HttpResponse drop_prefix(const ApiCall& call, ServerContext& server) {
   return response;
 }
 
-// Ready once the engine has computed the prefix. A client that hangs up meanwhile changes nothing.
+// Ready once the engine has computed the prefix. The prefix stays even if the client disconnects before.
 Result<std::shared_ptr<EngineWait>> add_prefix(const ApiCall& call, ServerContext& server,
                                                std::function<void()> wake) {
   Result<PrefixSpec> prefix = parse_prefix(call.body, server.api);

@@ -1,6 +1,6 @@
 #pragma once
-// GET and POST /admin/prefixes, DELETE /admin/prefixes/{name}: what the provider keeps in the KV cache for
-// all (§4.4 of the paper).
+// GET and POST /admin/prefixes, DELETE /admin/prefixes/{name}: prefixes that the operator keeps in the KV
+// cache for all requests (PagedAttention §4.4).
 // Threads: any.
 #include <span>
 

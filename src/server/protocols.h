@@ -1,6 +1,6 @@
 #pragma once
-// The protocols that this program speaks. A new one is a folder of api/ and a line in protocols.cc. The first
-// one's errors are used where no route is known.
+// The protocols that this program speaks. A new protocol is a folder of api/ and a line in protocols.cc.
+// Errors for unknown routes have the form of the first protocol.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +11,8 @@ namespace pagoda {
 
 std::vector<const Protocol*> all_protocols();
 
-// The row of this method and path, and the text that matched the braces of its path; null: none.
+// The route with this method and path, and the text that matched the braces of its path. `row` is null if
+// there is none.
 struct FoundRoute {
   const Protocol* protocol = nullptr;
   const ApiRoute* row = nullptr;
@@ -20,7 +21,7 @@ struct FoundRoute {
 FoundRoute find_api_route(const std::vector<const Protocol*>& protocols, std::string_view method,
                           std::string_view path);
 
-// The protocols with these names; without names: all. invalid_argument: an unknown name.
+// The protocols with these names; all if `names` is empty. invalid_argument: an unknown name.
 Result<std::vector<const Protocol*>> protocols_named(const std::vector<std::string>& names);
 
 }  // namespace pagoda

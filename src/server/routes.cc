@@ -40,14 +40,15 @@ std::string allow_of(const std::vector<Route>& routes) {
 
 constexpr std::string_view kVersion = "/v1";
 
-// Clients disagree on whether the base URL ends in /v1: the path with it, or without where it is there.
+// Clients disagree on whether the base URL ends in /v1: returns the path without /v1, or with it if it had
+// none.
 std::string other_spelling(std::string_view path) {
   if (path.size() < 2 || path.front() != '/') return {};
   const bool has_version = path.starts_with("/v1/") && path.size() > kVersion.size() + 1;
   return has_version ? std::string(path.substr(kVersion.size())) : concat(kVersion, path);
 }
 
-// Other services have prefixes of their own before the same paths: Groq, OpenRouter, LM Studio, Azure.
+// Removes the prefixes that other services put before the same paths: Groq, OpenRouter, LM Studio, Azure.
 std::string without_prefix(std::string_view path) {
   constexpr std::string_view kAzure = "/openai/deployments/";  // a model's name follows
   if (path.starts_with(kAzure)) {
@@ -65,7 +66,7 @@ std::string_view without_last_slashes(std::string_view path) {
   return path;
 }
 
-// Base URLs that end in a slash, and clients that add one: "//v1/completions/".
+// Removes duplicate and trailing slashes, from base URLs and clients that add one: "//v1/completions/".
 std::string without_spare_slashes(std::string_view path) {
   std::string out;
   for (const char c : without_last_slashes(path))
@@ -120,7 +121,7 @@ RouteTable::Found RouteTable::spelled(std::string_view method, std::string_view 
   if (const Place* place = place_of(other)) return {.place = place, .length = other.size()};
   const std::string bare = without_prefix(path);
   const Place* place = place_of(bare);
-  if (place != nullptr && !serves(place->routes, method)) place = nullptr;  // that service's own
+  if (place != nullptr && !serves(place->routes, method)) place = nullptr;  // a method of that service only
   return {.place = place, .length = bare.size()};
 }
 
@@ -128,7 +129,7 @@ RouteTable::Match RouteTable::find(std::string_view method, std::string_view pat
   auto [place, length] = spelled(method, path);
   if (place == nullptr) {
     const Found tidied = spelled(method, without_spare_slashes(path));
-    // A proxy that guards paths guards those that it knows.
+    // Not for routes of other roles: a proxy may protect them by their exact paths.
     if (tidied.place != nullptr && tidied.place->routes.front().facts.role == Role::user) {
       place = tidied.place;
       length = tidied.length;

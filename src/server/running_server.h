@@ -1,5 +1,5 @@
 #pragma once
-// RunningServer, for tests only: a Server with a FakeEngine behind it, and the bodies that tests send to it.
+// RunningServer, for tests only: a Server with a FakeEngine, and the bodies that tests send to it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// Waits, with a deadline, for what another thread brings about.
+// Waits up to `limit` for a condition that another thread makes true.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -29,10 +29,10 @@ inline bool eventually(const std::function<bool()>& condition,
   return condition();
 }
 
-// A server on a free port, run by a thread of its own until the end of the test.
+// A server on a free port, run by a separate thread until the end of the test.
 class RunningServer {
  public:
-  // Before `client`, if there is one, instead of its own engine. `adapters`: that requests can choose.
+  // Serves `client`, if given, instead of the FakeEngine. `adapters`: adapters that requests can choose.
   explicit RunningServer(ServerConfig config = {}, EngineClient* client = nullptr,
                          AdapterCatalog* adapters = nullptr)
       : model_(4096) {
@@ -74,7 +74,7 @@ inline constexpr std::string_view kLongStream =
     R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000,"stream":true})";
 inline constexpr std::string_view kLong = R"({"prompt":"abc","add_special_tokens":false,"max_tokens":4000})";
 
-// Bytes that a client sends, and the status that answers them.
+// Bytes that a client sends, and the expected status.
 struct Exchange {
   std::string request;
   int status;

@@ -1,6 +1,6 @@
 #pragma once
-// For tests only: bodies that are accepted, for every route that takes JSON (BodyForm::json), with as many of
-// its fields as stand beside each other. A new route needs one here (route_bodies_test.cc).
+// For tests only: accepted bodies for every route that takes JSON (BodyForm::json), with as many fields as
+// can be combined. A new route needs a body here (route_bodies_test.cc).
 #include <string_view>
 
 #include "server/in_process.h"
@@ -156,7 +156,7 @@ inline constexpr SampleBody kSampleBodies[] = {
     {"/completion", R"({"model":"adapter","prompt":"a","n_predict":4,"lora":[{"id":0,"scale":1}]})"},
 };
 
-// One that looks at everything that a conversation may have, as the templates of models do.
+// A chat template that reads everything that a conversation may have, as models' templates do.
 inline constexpr std::string_view kAgentTemplate =
     "{% for t in tools or [] %}{{ t.function.name }}{{ t.function.description }}{{ t | tojson }}{% endfor %}"
     "{% for m in messages %}<x>{{ m.role }}{{ m.name }}{{ m.reasoning_content }}"

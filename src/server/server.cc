@@ -34,14 +34,14 @@ using ErrorCode = boost::system::error_code;
 using std::chrono::milliseconds;
 
 constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
-constexpr milliseconds kAfterAbort{2000};  // for error events to be sent after the drain limit
+constexpr milliseconds kAfterAbort{2000};  // time to send error events after the drain limit
 constexpr milliseconds kEngineCheck{1000};
 constexpr milliseconds kKeyCheck{1000};
 constexpr int kForcedExit = 130;
 constexpr std::size_t kWokenAtOnce = 8;
 constexpr std::size_t kReserve = 16;  // connections beyond the limit, for /health
 
-// Many connections need many file descriptors; the hard limit is the operator's word.
+// Many connections need many file descriptors; raises the limit to the operator's hard limit.
 void raise_fd_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
@@ -49,7 +49,7 @@ void raise_fd_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Sends 503 to a connection over the limit, as far as its socket accepts it without waiting.
+// Sends 503 to a connection over the limit, if its socket accepts it without waiting.
 void refuse_connection(Transport::Socket& socket) {
   HttpResponse response = error_response(unavailable("Too many connections."));
   response.close = true;
@@ -60,13 +60,13 @@ void refuse_connection(Transport::Socket& socket) {
   socket.shutdown(Transport::Socket::shutdown_send, ignored);
 }
 
-// A listener, and what those who come by it are.
+// A listener, and whether its clients are operators.
 struct Door {
   std::unique_ptr<Listener> listener;
   bool of_operator = false;
 };
 
-// The one for clients first.
+// The clients' listener comes first.
 Result<std::vector<Door>> bind_all(asio::io_context& io, const ServerConfig& config) {
   constexpr unsigned kForAll = 0666, kForOwner = 0600;
   std::vector<Door> doors;
@@ -89,7 +89,7 @@ struct Server::Impl {
       : server(std::move(config), loopback, engine, api, metrics),
         io(std::max(server.config.io_threads, 1)) {}
   ~Impl() {
-    // The pool first: its jobs refer to connections, which the loop's destruction ends.
+    // The pool must stop first: its jobs refer to connections, which are destroyed with the loop.
     server.jobs.stop();
   }
 
@@ -112,17 +112,17 @@ struct Server::Impl {
   WakeList<Connection> wakes{[this] {
     asio::post(io, [this] { wake_connections(std::make_shared<const Waiting>(wakes.take()), 0); });
   }};
-  asio::io_context io;      // its end ends the calls, which use what stands above
+  asio::io_context io;      // its destruction ends the calls, which use the members above
   std::vector<Door> doors;  // fixed before run()
   TlsStore tls;
   asio::signal_set signals{io};
-  // Accepting, reloading and ending are one after another, whatever the number of threads.
+  // Serialises accepting, reloading and shutdown, regardless of the number of threads.
   asio::strand<asio::io_context::executor_type> control{io.get_executor()};
   asio::steady_timer key_check{control};
   bool reload_wanted = false, reloading = false;
   std::uint16_t port = 0;
   std::string host;
-  Status ended;  // written before the loop ends, read after
+  Status ended;  // written before the loop ends, read afterwards
 
   std::mutex mutex;
   std::vector<std::weak_ptr<Connection>> connections;  // guarded by mutex; swept as it grows
@@ -132,7 +132,7 @@ struct Server::Impl {
 Result<std::unique_ptr<Server>> Server::create(ServerConfig config, EngineClient& engine,
                                                const ApiContext& context, MetricsRegistry& metrics) {
   raise_fd_limit();
-  asio::io_context lookup;  // whether the address is a loopback one must be known before anything else
+  asio::io_context lookup;  // needed first, to know whether the address is a loopback address
   Result<std::vector<Door>> probe = bind_all(lookup, config);
   if (!probe) return probe.error();
   const bool loopback = probe->front().listener->is_loopback();
@@ -179,8 +179,8 @@ void Server::Impl::for_each_connection(Function function) {
   for (const auto& connection : alive) function(*connection);
 }
 
-// Some at a time: between them the loop looks at its sockets, so that a request that comes while a step's
-// tokens go out to many does not wait for all of them.
+// Wakes a few at a time and lets the loop check its sockets in between, so that a new request does not wait
+// until a step's tokens have been sent to all connections.
 void Server::Impl::wake_connections(std::shared_ptr<const Waiting> waiting, std::size_t first) {
   const std::size_t end = std::min(first + kWokenAtOnce, waiting->size());
   for (std::size_t i = first; i < end; ++i)
@@ -189,7 +189,7 @@ void Server::Impl::wake_connections(std::shared_ptr<const Waiting> waiting, std:
     asio::post(io, [this, waiting = std::move(waiting), end] { wake_connections(waiting, end); });
 }
 
-// Some at once, so that a flood of new ones does not look through all for each.
+// Closes several at once, so that a flood of new connections does not scan all connections each time.
 void Server::Impl::close_oldest_idle() {
   std::vector<std::pair<TimeNs, std::shared_ptr<Connection>>> idle;
   for_each_connection([&idle](Connection& connection) {
@@ -206,12 +206,12 @@ asio::awaitable<void> Server::Impl::accept(const Door& door) {
   asio::steady_timer pause(control);
   Listener::Acceptor& acceptor = door.listener->acceptor();
   while (acceptor.is_open()) {
-    // One I/O thread is a strand by itself.
+    // With one I/O thread, the loop itself is a strand.
     asio::any_io_executor strand = io.get_executor();
     if (server.config.io_threads > 1) strand = asio::make_strand(io);
     auto [error, socket] = co_await acceptor.async_accept(strand, kAwaited);
     if (error == asio::error::operation_aborted) break;
-    if (error) {  // out of file descriptors, or the client left already: others must not suffer
+    if (error) {  // out of file descriptors, or the client has left: keep accepting
       pause.expires_after(milliseconds(50));
       co_await pause.async_wait(kAwaited);
       continue;
@@ -252,7 +252,7 @@ asio::awaitable<void> Server::Impl::drain() {
       co_await timer.async_wait(kAwaited);
     }
   };
-  // New connections get 503 meanwhile, for /health too, so that a load balancer removes the server.
+  // Meanwhile new connections get 503, also for /health, so that a load balancer removes the server.
   co_await wait_until_idle(server.config.shutdown_timeout);
   for (Door& door : doors) door.listener->close();
   if (const auto left = server.num_active.load(); left > 0)
@@ -294,7 +294,7 @@ asio::awaitable<void> Server::Impl::heed_signals() {
   }
 }
 
-// A file is read by the job pool; a broken one changes nothing but the log.
+// The job pool reads the file; an invalid file is only logged.
 void Server::Impl::reload_keys() {
   auto outcome = std::make_shared<Result<std::vector<std::string>>>(std::vector<std::string>{});
   JobPool::Job job{.owner = {}, .cost = 0, .work = nullptr, .done = nullptr};
@@ -314,7 +314,7 @@ void Server::Impl::reload_keys() {
   reload_wanted = !reloading;
 }
 
-// Those who are gone leave nothing in the prefix cache.
+// Erases the K/V of removed keys from the prefix cache.
 void Server::Impl::keys_reloaded(const std::vector<std::string>& gone) {
   log_info("server", concat("API keys reloaded: ", server.keys.num_keys()));
   for (const std::string& name : gone) {
@@ -329,7 +329,7 @@ void Server::Impl::keys_reloaded(const std::vector<std::string>& gone) {
 asio::awaitable<void> Server::Impl::watch_key_file() {
   while (!server.draining.load()) {
     key_check.expires_after(kKeyCheck);
-    co_await key_check.async_wait(kAwaited);  // cut short by SIGHUP
+    co_await key_check.async_wait(kAwaited);  // ended early by SIGHUP
     if (!reloading && (server.keys.file_has_changed() || reload_wanted)) reload_keys();
   }
 }

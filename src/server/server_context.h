@@ -1,6 +1,6 @@
 #pragma once
-// ServerContext: what all connections of a server share. Not the acceptor and its loop (server.cc).
-// Threads: any; counters are atomic, the rest is fixed before serving starts.
+// ServerContext: everything that all connections of a server share, except the acceptor and its loop
+// (server.cc). Threads: any; counters are atomic; the rest does not change once serving starts.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -31,7 +31,7 @@
 
 namespace pagoda {
 
-// Counts one while it lives, whatever way its scope is left.
+// Adds one to a counter during its lifetime.
 class Counted {
  public:
   explicit Counted(std::atomic<std::int64_t>& count) : count_(count) { count_.fetch_add(1); }
@@ -71,10 +71,10 @@ struct ServerContext {
   static constexpr std::size_t kMaxBackgroundCalls = 256;
 
   MemoryAccounts memory;
-  const ServerConfig config;  // cut down to what memory there is
+  const ServerConfig config;  // reduced to the available memory
   EngineClient& engine;
   AnswerStore kept_answers;
-  ApiContext api;  // with what the server has for it; not changed any more
+  ApiContext api;  // with the server's own parts; does not change after construction
   HttpMetrics metrics;
   SteadyClock clock;
   KeyStore keys;
@@ -82,25 +82,25 @@ struct ServerContext {
   const RouteTable routes;
   static constexpr std::size_t kLiveReaders = 4;
   std::deque<SnapshotDesk> snapshots;  // by engine
-  std::deque<LiveDesk> live;           // likewise
+  std::deque<LiveDesk> live;           // by engine
   BodyBudget bodies;
 
   bool isolates_prefixes() const { return config.isolate_prefix_cache.value_or(keys.several_tenants()); }
-  // The context for a key whose requests may not be as long as the model allows.
+  // The context for a key, which may have a smaller max_model_len than the model.
   const ApiContext& context_for(const ApiKey& key);
 
   std::atomic<std::uint64_t> next_request_id{1};
   LiveCalls live_calls;
-  std::atomic<std::int64_t> num_active{0};      // requests between head and end of response
+  std::atomic<std::int64_t> num_active{0};      // requests between their head and the end of the response
   std::atomic<std::int64_t> num_generating{0};  // calls in the engine, for /load
   std::atomic<std::size_t> num_connections{0};
-  std::atomic<std::size_t> num_beyond{0};  // accepted over the limit
+  std::atomic<std::size_t> num_beyond{0};  // connections accepted over the limit
   std::atomic<bool> draining{false};
   std::mutex contexts_mutex;
-  std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; kept, since calls borrow them
+  std::map<std::int32_t, ApiContext> contexts;  // by max_model_len; guarded; never erased: calls borrow them
   LoadingThread loading;                        // loads adapters
-  JobPool jobs;                                 // its threads use all of the above
-  BackgroundCalls background;                   // likewise
+  JobPool jobs;                                 // its threads use all members above
+  BackgroundCalls background;                   // uses all members above
 };
 
 inline const ApiContext& ServerContext::context_for(const ApiKey& key) {

@@ -1,7 +1,8 @@
 #pragma once
-// SnapshotDesk: snapshots of the engine for those who ask for one. Whoever asks while one is being taken
-// shares the next, so however many ask, the engine takes one a step. No thread waits. Invariant: each ask()
-// is answered once, with a snapshot taken after it. Threads: any; answers come on the engine thread.
+// SnapshotDesk: provides snapshots of the engine. Callers that ask while a snapshot is being taken share the
+// next one, so the engine takes at most one per step, regardless of the number of callers. No thread waits.
+// Invariant: each ask() is answered once, with a snapshot taken after it. Threads: any; answers come on the
+// engine thread.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -34,10 +35,10 @@ class SnapshotDesk {
     explicit Desk(EngineClient& client) : engine(client) {}
     EngineClient& engine;
     std::mutex mutex;
-    std::vector<Done> asked, waiting;  // for the snapshot on its way, for the next
+    std::vector<Done> asked, waiting;  // for the current snapshot, and for the next
   };
 
-  // Shared: the engine may answer when the server has gone.
+  // `desk` is shared because the engine may answer after the server's destruction.
   static void take(const std::shared_ptr<Desk>& desk) {
     desk->engine.snapshot([desk](const Snapshot& snapshot) {
       std::vector<Done> asked;

@@ -1,6 +1,6 @@
 #pragma once
-// StreamBeat: wakes its owner when a stream has been silent for an interval, so that it sends a ping. A
-// stream that is never silent costs one timer per interval. Threads: the connection's strand.
+// StreamBeat: wakes its owner when a stream has been idle for an interval, so that the owner sends a ping. A
+// busy stream costs one timer per interval. Threads: the connection's strand.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -11,7 +11,7 @@ namespace pagoda {
 
 class StreamBeat {
  public:
-  // `wake` may be called after this has been destroyed.
+  // `wake` may be called after the StreamBeat's destruction.
   StreamBeat(boost::asio::any_io_executor executor, std::chrono::milliseconds interval,
              std::function<void()> wake)
       : interval_(interval), wake_(std::move(wake)), timer_(std::move(executor)) {
@@ -19,9 +19,9 @@ class StreamBeat {
   }
 
   bool is_due() const { return Clock::now() >= due_; }
-  // Something has been sent.
+  // Called when something has been sent.
   void restart() { due_ = Clock::now() + interval_; }
-  // Before a wait.
+  // Called before a wait.
   void arm() {
     if (timer_.expiry() > Clock::now()) return;  // checked again when it expires
     timer_.expires_at(due_);

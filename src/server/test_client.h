@@ -1,5 +1,5 @@
 #pragma once
-// TestClient, for tests only: a blocking HTTP client that sends exactly the bytes it is told to.
+// TestClient, for tests only: a blocking HTTP client that sends exactly the given bytes.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct TestResponse {
 
 class TestClient {
  public:
-  // `receive_buffer`: bytes that the kernel holds for this client; 0: as it likes.
+  // `receive_buffer`: size of the socket's receive buffer in bytes; 0: the kernel's default.
   explicit TestClient(std::uint16_t port, int receive_buffer = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -53,7 +53,7 @@ class TestClient {
     return true;
   }
 
-  // More bytes into pending(); false at the end of the connection or after `timeout_ms`.
+  // Appends received bytes to pending(). Returns false at the end of the connection or after `timeout_ms`.
   bool receive(int timeout_ms = 10'000, std::size_t at_most = 65536) {
     pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
     if (poll(&entry, 1, timeout_ms) <= 0) return false;
@@ -64,7 +64,7 @@ class TestClient {
     return true;
   }
   const std::string& pending() const { return pending_; }
-  // True when the server has closed its side and sent nothing more.
+  // True if the server has closed the connection without sending anything more.
   bool closed_by_peer() {
     while (receive()) {
     }
@@ -78,7 +78,7 @@ class TestClient {
     return true;
   }
 
-  // The next response; a chunked body is joined.
+  // Reads the next response; joins the chunks of a chunked body.
   TestResponse read_response(bool head_only = false) {
     TestResponse response;
     if (!wait_for("\r\n\r\n")) return response;

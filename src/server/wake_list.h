@@ -1,7 +1,7 @@
 #pragma once
-// WakeList: the connections that the engine has something for, gathered until the I/O loop comes round. A
-// step ends with an output for each of its streams at once: one turn of the loop serves them all. Not a queue
-// of outputs, which lie in each call's mailbox.
+// WakeList: connections with new engine output, collected until the I/O loop runs. A step yields an output
+// for each of its streams at the same time, so one turn of the loop serves all of them. Outputs themselves
+// are in each call's mailbox.
 // Threads: any.
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ namespace pagoda {
 template <class T>
 class WakeList {
  public:
-  // `ring` is called by add(), for the first entry since the last take(): it must hand over and return.
+  // `ring` is called by add(), for the first entry since the last take(); it must only hand over and return.
   explicit WakeList(std::function<void()> ring) : ring_(std::move(ring)) {}
 
   void add(std::weak_ptr<T> waiting) {

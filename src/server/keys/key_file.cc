@@ -146,8 +146,8 @@ class Reader {
   std::vector<KeyDigest> digests_;
 };
 
-// The column of the list's first dash; nullopt: the list is not written with dashes, line by line, at the
-// end.
+// The column of the list's first dash; nullopt unless the list is in block style (dashes) at the end of the
+// file.
 std::optional<std::size_t> dash_column(const std::string& text) {
   std::size_t at = 0;
   std::optional<std::size_t> column;
@@ -176,7 +176,7 @@ Result<std::vector<KeyEntry>> parse_key_file(const std::string& text, const std:
   try {
     return Reader(name).read(YAML::Load(text));
   } catch (const YAML::Exception& error) {
-    // Its own words may quote the file, and with it a key.
+    // The library's message may quote the file, including a key.
     return invalid_argument(concat(name, ":", std::max(error.mark.line, 0) + 1, ": is not valid YAML"));
   } catch (const std::exception&) {
     return invalid_argument(concat(name, ": is not valid YAML"));

@@ -20,7 +20,7 @@ Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::sp
           .with_param("priority");
     request.tenant = tenant_of(key, peer);
     request.weight = entry.weight;
-    // A name has no slash, so no two keys' salts are ever equal, whatever their clients send.
+    // Names contain no slash, so salts of different keys are never equal, whatever the clients send.
     if (isolate) request.cache_salt = concat(entry.name, "/", request.cache_salt);
   }
   return ok_status();

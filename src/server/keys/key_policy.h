@@ -1,6 +1,6 @@
 #pragma once
 // Applies a key's entry to the requests of a call: tenant, prefix isolation, permissions. It connects the
-// protocols' parsers, which know no keys, with the engine, which knows only tenants. Errors:
+// protocols' parsers, which do not know about keys, with the engine, which only knows tenants. Errors:
 // invalid_argument, with a message for the client. Threads: any.
 #include <span>
 #include <string_view>
@@ -11,10 +11,10 @@
 
 namespace pagoda {
 
-// The tenant of the requests; without a key it is derived from `peer`, an address.
+// The tenant of a key's requests; without a key, derived from the address `peer`.
 std::string_view tenant_of(const ApiKey& key, std::string_view peer);
 
-// With `isolate`, prefixes are shared under one key only.
+// With `isolate`, cached prefixes are shared only between requests of the same key.
 Status apply_key(const ApiKey& key, std::string_view peer, bool isolate, std::span<Request> requests);
 
 // The maximum and the minimum number of tokens that a call uses.

@@ -21,7 +21,7 @@ KeyStore::KeyStore(MetricsRegistry& registry, const Clock& clock)
     entry.role = Role::admin;
     return entry;
   };
-  // Not in accounts_ until somebody has used them: most servers have no use for either.
+  // Keys for requests when no keys are configured, and for the admin socket. Both are administrators.
   anonymous_ = make_key(of_nobody(kAnonymous));
   operator_ = make_key(of_nobody(kAdminSocket));
 }

@@ -1,10 +1,10 @@
 #pragma once
-// KeyStore: who may ask, now. Keys come from --api-key and from a file that may change while the server runs;
-// a file that is broken then changes nothing. What a key has used, and its rate limit, stay with its name
-// over reloads. Without any key everybody is the same anonymous administrator, as on one's own machine.
-// Invariants: a check looks at every key and takes the same time whichever matches, or none; only SHA-256 is
-// kept. Errors: as key_file.h. Threads: find() and the like from any, also while reload() runs on another.
-// Owner: the server. Source: the rule that hashes are compared, and all of them, follows CVE-2025-59425.
+// KeyStore: the API keys that are valid now. Keys come from --api-key and from a file that may change while
+// the server runs; an invalid file leaves the keys unchanged. A key's usage and rate limit belong to its name
+// and survive reloads. Without any keys, all clients share one anonymous administrator. Invariants: a lookup
+// compares every key and takes the same time whether or not one matches; only SHA-256 hashes are kept.
+// Errors: as key_file.h. Threads: any for the const functions, also while reload() runs on another. Owner:
+// the server. Source: comparing hashes, and all of them, follows from CVE-2025-59425.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +21,7 @@
 
 namespace pagoda {
 
-// State that stays with a key's name.
+// State that belongs to a key's name.
 struct KeyAccount {
   KeyAccount(MetricsRegistry& registry, std::string key_name)
       : name(std::move(key_name)), usage(registry, name) {}
@@ -40,25 +40,26 @@ class KeyStore {
   // Borrows both.
   KeyStore(MetricsRegistry& registry, const Clock& clock);
 
-  // Keys of the command line, and a file; either may be empty. One key without a file is an administrator's.
+  // Loads keys of the command line and a file; either may be empty. A single key without a file is an
+  // administrator's.
   Status load(const std::vector<std::string>& keys, const std::string& file);
-  // Reads the file again. The names that are gone; an error: all stays as it was.
+  // Reads the file again. Returns the names that were removed. On an error, nothing changes.
   Result<std::vector<std::string>> reload();
-  // Whether the file is another one than was read last, and was the same at the call before this one: it is
-  // not being written just now. One thread.
+  // True if the file differs from the one read last and has not changed since the previous call, i.e. is not
+  // being written. Call on one thread only.
   bool file_has_changed();
   bool has_file() const { return !file_.empty(); }
 
   bool required() const;
-  // Several names: they do not trust each other.
+  // True if there are several names, which do not trust each other.
   bool several_tenants() const;
   std::size_t num_keys() const;
-  // Null: no key, or none of ours. Never null where no key is required.
+  // Null if the key is empty or unknown. Never null if no key is required.
   std::shared_ptr<const ApiKey> find(std::string_view key) const;
-  // The key of requests over the operator's own socket.
+  // The key of requests over the admin socket.
   std::shared_ptr<const ApiKey> operator_key() const { return operator_; }
 
-  // Accounts of every name since the start.
+  // Accounts of all names since startup.
   std::vector<std::shared_ptr<const KeyAccount>> accounts() const;
 
  private:
@@ -87,7 +88,7 @@ class KeyStore {
   std::map<std::string, std::shared_ptr<KeyAccount>> accounts_;  // guarded by mutex_
 };
 
-// The key of a request's headers: "Bearer KEY" of Authorization, else of x-api-key.
+// The key in a request's headers: from "Bearer KEY" in Authorization, else from x-api-key.
 std::string_view key_of(std::string_view authorization, std::string_view x_api_key);
 
 }  // namespace pagoda

@@ -1,8 +1,7 @@
 #pragma once
-// KeyUsage: what the holders of a key have used since the start: tokens, requests, errors. A call counts when
-// it is over, hung up on or not: a prompt once the engine has brought something for it, an answer's tokens as
-// far as the engine has brought them. Counted once and shown twice: GET /admin/usage and /metrics.
-// Threads: any.
+// KeyUsage: usage of a key since startup: tokens, requests, errors. A call is counted when it ends, even if
+// the client disconnected. A prompt counts once the engine has delivered output for it; an answer counts the
+// tokens delivered. Shown by GET /admin/usage and /metrics. Threads: any.
 #include <cstdint>
 #include <string>
 
@@ -16,7 +15,7 @@ struct UsedTokens {
 
 class KeyUsage {
  public:
-  // `name` is fit to be a label.
+  // `name` must be valid as a label.
   KeyUsage(MetricsRegistry& registry, const std::string& name);
 
   void add_tokens(const UsedTokens& tokens);
@@ -29,7 +28,7 @@ class KeyUsage {
   Totals totals() const;
 
  private:
-  // A counter of metrics is a double, and exact to 2^53.
+  // Metrics counters are doubles, exact up to 2^53.
   Counter& prompt_;
   Counter& cached_;
   Counter& completion_;

@@ -1,9 +1,9 @@
 #pragma once
-// RateLimit: the requests and tokens per minute of a key: two token buckets, each with the capacity of a
-// minute. A request takes the tokens that it may need, and unused ones are returned; one that needs more than
-// the capacity waits for a full bucket. Not the fair share of a busy server (scheduler/admission_order.h).
-// Source: token bucket, headers as OpenAI's.
-// Invariants: over any minutes m, at most m+1 minutes' worth is granted. Time is passed in.
+// RateLimit: limits a key's requests and tokens per minute: two token buckets, each with the capacity of one
+// minute. A request takes the tokens that it may need, and unused ones are returned; a request that needs
+// more than the capacity waits for a full bucket. Fair shares of a busy server are separate
+// (scheduler/admission_order.h). Source: token bucket; headers as OpenAI's.
+// Invariants: over any m minutes, at most m+1 minutes' worth is granted. Time is passed in.
 // Threads: any.
 #include <cstdint>
 #include <mutex>
@@ -18,16 +18,16 @@ namespace pagoda {
 
 class RateLimit {
  public:
-  // 0: no limit. Tokens already used stay used.
+  // 0: no limit. Tokens already taken stay taken.
   void set(std::int64_t requests_per_minute, std::int64_t tokens_per_minute, TimeNs now);
 
   struct Refusal {
     std::string message;
     double wait_s = 0;  // until it would be granted; 0: never
   };
-  // nullopt: granted.
+  // Returns nullopt if granted.
   std::optional<Refusal> take_request(TimeNs now);
-  // `prompt` of the `wanted` tokens will be used in any case. `taken` is the amount to pass to settle().
+  // `prompt` of the `wanted` tokens are certain to be used. `taken` is the amount to pass to settle().
   std::optional<Refusal> take_tokens(std::int64_t wanted, std::int64_t prompt, TimeNs now,
                                      std::int64_t& taken);
   void settle(std::int64_t taken, std::int64_t used, TimeNs now);
@@ -43,7 +43,7 @@ class RateLimit {
 
     double now(TimeNs time) const;
     void fill(TimeNs time);
-    double wait(double amount, TimeNs time) const;  // seconds until it holds that much
+    double wait(double amount, TimeNs time) const;  // seconds until it holds `amount`
   };
   static void change(Bucket& bucket, std::int64_t per_minute, TimeNs now);
 
@@ -51,7 +51,7 @@ class RateLimit {
   Bucket requests_, tokens_;
 };
 
-// "1m30s", "250ms": as OpenAI's headers write it; rounded up.
+// "1m30s", "250ms": as in OpenAI's headers; rounded up.
 std::string duration_text(double seconds);
 
 }  // namespace pagoda

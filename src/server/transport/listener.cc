@@ -35,7 +35,7 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, std
   return endpoint;
 }
 
-// Whether a server answers there; a path without one is left over from a server that was killed.
+// True if a server answers at `address`. A path without a server was left by a killed server.
 bool answers(const sockaddr_un& address) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return true;
@@ -85,8 +85,8 @@ Result<std::unique_ptr<Listener>> Listener::local(asio::io_context& io, const st
   made->acceptor_.open(asio::generic::stream_protocol(AF_UNIX, 0), error);
   if (!error) made->acceptor_.bind(asio::generic::stream_protocol::endpoint(&address, sizeof address), error);
   if (error) return problem(path, error.message());
-  made->path_ = path;  // from here on it is ours to remove
-  // Nobody can connect before listen().
+  made->path_ = path;  // from here on, close() removes it
+  // Clients cannot connect before listen(), so changing the mode here is early enough.
   if (::chmod(path.c_str(), mode) != 0 || ::lstat(path.c_str(), &there) != 0)
     return problem(path, std::strerror(errno));
   made->inode_ = there.st_ino;

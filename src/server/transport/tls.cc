@@ -20,7 +20,7 @@ constexpr const char* kCiphers13 =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr long kMaxClientChain = 32 << 10;  // bytes of certificates that a client may send
 
-// Rejects a client whose ALPN offers only other protocols, instead of using one that it did not offer.
+// Rejects clients whose ALPN does not offer http/1.1.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* offered,
                     unsigned int size, void*) {
   constexpr std::string_view kHttp = "http/1.1";
@@ -35,7 +35,7 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, co
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// A key with a passphrase is refused; nothing ever waits for a terminal.
+// Refuses keys with a passphrase instead of prompting on a terminal.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 Status refuse(const char* flag, const std::string& file, const char* problem) {
@@ -65,7 +65,7 @@ Status TlsFiles::check() const {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::load(const TlsFiles& files) {
   PAGODA_RETURN_IF_ERROR(files.check());
-  // OpenSSL writes to a socket as to a file: without this a client that has left would end the program.
+  // OpenSSL uses write() on the socket, so SIGPIPE from a client that has left would end the program.
   (void)std::signal(SIGPIPE, SIG_IGN);
   auto made = std::make_shared<TlsContext>();
   made->context_.reset(SSL_CTX_new(TLS_server_method()));

@@ -1,9 +1,9 @@
 #pragma once
-// TLS by OpenSSL: the files that an operator names, as a context for new connections, and the store that
-// holds the one in use. TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers only, ALPN http/1.1,
-// no renegotiation, no compression, no server-side session cache (tickets are the client's to keep).
-// Invariants: a connection keeps the context it began with; a reload that fails changes nothing.
-// Errors: invalid_argument that names the file, without OpenSSL's words about its content.
+// TLS with OpenSSL: a context for new connections, loaded from the operator's files, and the store that holds
+// the current context. Only TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, ALPN http/1.1, no
+// renegotiation, no compression, no server-side session cache (clients keep tickets). Invariants: a
+// connection keeps the context it began with; a failed reload changes nothing. Errors: invalid_argument that
+// names the file, without OpenSSL's message about its content.
 // Threads: any. Owner: the server.
 #include <openssl/ssl.h>
 
@@ -16,12 +16,12 @@
 namespace pagoda {
 
 struct TlsFiles {
-  std::string certificates;     // PEM chain, its own first; empty: no TLS
-  std::string key;              // PEM; empty: in the same file
-  std::string client_ca;        // PEM; whose clients' certificates are accepted
+  std::string certificates;     // PEM chain, the server's certificate first; empty: no TLS
+  std::string key;              // PEM; empty: in the file `certificates`
+  std::string client_ca;        // PEM; authorities of accepted client certificates
   int client_certificates = 0;  // as Python's ssl.CERT_*: 0 none, 1 optional, 2 required
   bool wanted() const { return !certificates.empty(); }
-  // invalid_argument: files that would have no effect, so that what was asked for would not be there.
+  // invalid_argument if a setting would have no effect.
   Status check() const;
 };
 
@@ -34,7 +34,7 @@ using SslSession = std::unique_ptr<SSL, SslDelete>;
 class TlsContext {
  public:
   static Result<std::shared_ptr<const TlsContext>> load(const TlsFiles& files);
-  // The server's side of a connection; null only where memory is short.
+  // The server's side of a connection; null only if memory is short.
   SslSession new_session(int fd) const;
 
  private:
@@ -43,7 +43,7 @@ class TlsContext {
 
 class TlsStore {
  public:
-  Status load(TlsFiles files);  // nothing where none are wanted
+  Status load(TlsFiles files);  // no-op if TLS is not wanted
   Status reload();
   bool wanted() const { return files_.wanted(); }
   std::shared_ptr<const TlsContext> current() const;

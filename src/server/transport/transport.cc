@@ -24,8 +24,8 @@ namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
-constexpr int kUnsentBytes = 32 << 10;  // in a socket's buffer, beyond what is on its way
-// A handshake takes some kilobytes; with the longest chain of certificates that is taken, not more than this.
+constexpr int kUnsentBytes = 32 << 10;  // unsent bytes in a socket's buffer
+// A handshake takes some kilobytes; with the longest accepted certificate chain, at most this much.
 constexpr std::uint64_t kMaxHandshakeBytes = 256 << 10;
 
 }  // namespace
@@ -35,10 +35,10 @@ Transport::Transport(Socket socket, std::shared_ptr<const TlsContext> tls)
   ErrorCode ignored;
   socket_.non_blocking(true, ignored);
   const int fd = socket_.native_handle(), on = 1;
-  // Neither means anything to a Unix socket, and fails there.
+  // Both options fail on Unix sockets, where they do not apply.
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // Else a socket that is full becomes writable only once a third of its buffer, which may be megabytes, has
-  // gone, and a slow reader would seem to take nothing.
+  // Without this, a full socket becomes writable only once a third of its buffer (maybe megabytes) is sent,
+  // and a slow reader would appear to read nothing.
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof kUnsentBytes);
   if (context_ == nullptr) return;
   tls_ = context_->new_session(fd);
@@ -55,7 +55,7 @@ std::string Transport::peer() const {
   if (address->sa_family == AF_UNIX) {
     ucred who{};
     socklen_t size = sizeof who;
-    auto& socket = const_cast<Socket&>(socket_);  // asking changes nothing
+    auto& socket = const_cast<Socket&>(socket_);  // getsockopt() does not modify it
     if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return "uid:unknown";
     return concat("uid:", who.uid);
   }
@@ -132,7 +132,7 @@ void Transport::async_read(asio::mutable_buffer space, ReadHandler done) {
     return;
   }
   const auto direction = wants_write_ ? Socket::wait_write : Socket::wait_read;
-  // `done` keeps whoever owns this alive.
+  // `done` keeps the owner of this Transport alive.
   socket_.async_wait(direction, [this, space, done = std::move(done)](ErrorCode failed) mutable {
     if (failed) return done(failed, 0);
     async_read(space, std::move(done));
@@ -186,7 +186,7 @@ void Transport::close() {
   if (!socket_.is_open()) return;
   if (tls_ != nullptr && !broken_ && SSL_is_init_finished(tls_.get()) == 1) {
     ERR_clear_error();
-    (void)SSL_shutdown(tls_.get());  // says goodbye; what the peer has to say is no matter
+    (void)SSL_shutdown(tls_.get());  // sends close_notify; the peer's reply does not matter
     ERR_clear_error();
   }
   broken_ = true;
