@@ -1,12 +1,12 @@
 # The page's files as one C++ source: run as `cmake -DOUT=FILE -DHERE=src/page -DASSETS=DIR -P embed.cmake`, and
-# included by src/CMakeLists.txt, where it adds the step that runs it. Files of our own come from files/, libraries
-# from ASSETS, a folder of files named by their SHA-256, as script/page_libraries makes it. A library with a file
-# missing or changed is left out. The page's own address carries a hash over all files, so that a browser may keep
-# them for ever. Each file is kept as it is and gzipped.
+# included by src/CMakeLists.txt, where it adds the step that runs it. Our own files come from files/, libraries from
+# ASSETS, a folder of files named by their SHA-256, as made by script/page_libraries. A library with a missing or
+# changed file is left out. File paths contain a hash over all files, so that browsers may cache them forever. Each
+# file is embedded both plain and gzipped.
 cmake_minimum_required(VERSION 3.25)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
-  # Found once: what configures again may have another cache folder for a while, as a test has.
+  # Found only once: a later configuration may have another cache folder temporarily, e.g. in a test.
   if(NOT IS_DIRECTORY "${PAGODA_UI_ASSETS}")
     set(page_cache "$ENV{PAGODA_CACHE}")
     if(NOT page_cache AND DEFINED ENV{XDG_CACHE_HOME})
@@ -19,7 +19,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(page_assets "${PAGODA_UI_ASSETS}")
   set(page_here "${CMAKE_CURRENT_SOURCE_DIR}/page")
   set(page_source "${PROJECT_BINARY_DIR}/page/page_data.cc")
-  # Looked at again whenever either folder gets or loses a file.
+  # Evaluated again whenever a file is added to or removed from either folder.
   file(GLOB page_inputs CONFIGURE_DEPENDS "${page_here}/files/*" "${page_here}/files/*/*")
   file(GLOB page_libraries CONFIGURE_DEPENDS "${page_assets}/*")
   list(LENGTH page_libraries page_count)
@@ -45,7 +45,7 @@ foreach(name IN LISTS own)
   file(COPY "${HERE}/files/${name}" DESTINATION "${parts}")
 endforeach()
 
-# Libraries: target by target, in the order of the list.
+# Libraries, by target, in the order of the list.
 set(libraries "")
 set(left_out "")
 set(package "")
@@ -71,7 +71,7 @@ endforeach()
 list(REMOVE_DUPLICATES libraries)
 list(REMOVE_DUPLICATES left_out)
 
-# Scripts that were no modules become some; the highlighter must not look for work of its own.
+# Turns plain scripts into modules; the highlighter must not highlight the page on its own.
 set(head_prism.js "self.Prism = { manual: true, disableWorkerMessageHandler: true };\n")
 set(tail_prism.js "\nexport default Prism;\n")
 set(tail_katex.js "\nexport default self.katex;\n")
@@ -117,9 +117,9 @@ set(types_css "text/css; charset=utf-8")
 set(types_svg "image/svg+xml")
 set(types_json "application/json")
 set(types_txt "text/plain; charset=utf-8")
-function(bytes_of file without_time out)  # as C++: 0x.., 0x..,
+function(bytes_of file without_time out)  # as C++ text: 0x.., 0x..,
   file(READ "${file}" hex HEX)
-  if(without_time)  # bytes 4 to 7 of a gzip file
+  if(without_time)  # zero bytes 4 to 7 of a gzip file
     string(SUBSTRING "${hex}" 0 8 begin)
     string(SUBSTRING "${hex}" 16 -1 end)
     set(hex "${begin}00000000${end}")

@@ -9,8 +9,8 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kTellPlace = 50;  // further back in a queue is "50 or more"
-constexpr std::size_t kMaxEvents = 600;  // in one frame; what is beyond is counted
+constexpr std::int64_t kTellPlace = 50;  // beyond it, a place in the queue is "50 or more"
+constexpr std::size_t kMaxEvents = 600;  // per frame; further events are only counted
 constexpr std::string_view kEventNames[] = {"allocate", "free",     "evict",   "hit",    "fork",
                                             "copy",     "swap_out", "swap_in", "preempt"};
 constexpr std::string_view kGroupStates[] = {"waiting", "arriving", "running", "swapped", "finished"};
@@ -57,7 +57,7 @@ void write(JsonWriter& json, const RequestSnapshot& request) {
   json.integer(micros(request.first_token)).boolean(request.beam).end_array();
 }
 
-// `keep`: so many of the blocks that the reader has stay, the rest follow.
+// `keep`: number of leading blocks that the reader already has; the rest follow.
 void write(JsonWriter& json, const EngineSnapshot& state, RequestId owner, const SequenceSnapshot& sequence,
            std::size_t keep) {
   json.begin_array().integer(number_of(sequence.id)).integer(number_of(owner)).integer(sequence.index);

@@ -1,10 +1,10 @@
 #pragma once
-// The frames of the live view as JSON: what GET /debug/live streams, and what files of runs hold, a line
-// each. A hello says what the engine is; a snapshot all that it holds; a delta what is different from the
-// state before, and what has happened in between. Invariant: a snapshot with the deltas after it, applied in
-// order, gives the same as the last state's snapshot (live_frames_test.cc has a reader that is checked so).
-// Frames are numbered; a delta is for who has the frame before it. Units: microseconds. Not where they come
-// from (engine/live_feed.h), nor who reads them (server/live_desk.h). Threads: any; they are pure functions.
+// Writes the frames of the live view as JSON, for GET /debug/live and for files of runs (one frame per line).
+// A hello describes the engine, a snapshot its whole state, and a delta the changes and events since the
+// previous state. Invariant: a snapshot plus the deltas after it, applied in order, equals the snapshot of
+// the last state (checked by a reader in live_frames_test.cc). Frames are numbered; a delta applies to the
+// frame before it. Units: microseconds. Frames come from engine/live_feed.h and go to server/live_desk.h.
+// Threads: any; pure functions.
 #include <cstdint>
 #include <string>
 
@@ -12,11 +12,11 @@
 
 namespace pagoda {
 
-// `boot`: of this run of the engine; a reader that sees another forgets everything.
+// `boot`: id of this run of the engine; a reader discards its state when the id changes.
 std::string live_hello(const EngineSnapshot& state, const std::string& boot);
 std::string live_snapshot(const EngineSnapshot& state, std::int64_t number);
 std::string live_delta(const EngineSnapshot& before, const EngineSnapshot& after, std::int64_t number);
-// Whether there is nothing to tell of.
+// True if there is nothing to report.
 bool live_unchanged(const EngineSnapshot& before, const EngineSnapshot& after);
 
 }  // namespace pagoda

@@ -165,9 +165,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool metered_ = false;               // counts towards the key's requests
   std::int64_t held_body_ = 0;
   std::string request_id_, origin_;
-  const Protocol* protocol_ =
-      nullptr;               // the route's protocol; null: the server's own route, or not known yet
-  std::string traceparent_;  // as sent by the client; kept if traces are exported
+  const Protocol* protocol_ = nullptr;  // the route's protocol; null: the server's, or not known yet
+  std::string traceparent_;             // as sent by the client; kept if traces are exported
   ResponseFraming framing_;
   int status_ = 0;
   TimeNs begun_ = 0;                 // time at which its head was complete

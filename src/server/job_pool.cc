@@ -7,9 +7,9 @@
 
 namespace pagoda {
 namespace {
-constexpr double kJobCost = 4096;            // base cost of any job, in bytes
-constexpr double kBytesPerSecond = 8 << 20;  // throughput of JSON, template and tokenizer together
-constexpr std::size_t kSpare = 2;            // multiple of max_jobs, for owners with few jobs
+constexpr double kJobCost = 4096;                         // base cost of any job, in bytes
+constexpr double kBytesPerSecond = 8 << 20;               // throughput of JSON, template and tokenizer
+constexpr std::size_t kSpare = 2;                         // multiple of max_jobs, for owners with few jobs
 constexpr std::chrono::milliseconds kPoolLookOften{100};  // a passed-in clock may jump
 
 double bytes_of(TimeNs duration) { return to_seconds(duration) * kBytesPerSecond; }

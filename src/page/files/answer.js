@@ -1,11 +1,11 @@
-// One call for an answer: from a conversation and its settings to messages that grow. Knows nothing of nodes on the
-// screen. Each of the n choices becomes a message of its own under the same parent.
+// One call for an answer: turns a conversation and its settings into growing messages. Independent of what is on the
+// screen. Each of the n choices becomes a separate message under the same parent.
 import {addMessage, pathTo} from './store.js';
 import {contentOf} from './files.js';
 import {chatChunks, ApiFailure} from './api.js';
 import {requestFields} from './settings.js';
 
-// The request's messages: the way to `parent`, without the fields that only the page knows.
+// The request's messages: the path to `parent`, without the page's own fields.
 export function messagesFor(chat, parent) {
   const out = chat.settings.system ? [{role: 'system', content: chat.settings.system}] : [];
   for (const node of pathTo(chat, parent)) {
@@ -39,7 +39,7 @@ function takeTokens(node, logprobs) {
   }
 }
 
-// The fields of a call that continues `node`, which is the last message.
+// Prepares `fields` and `node`, the last message, for a call that continues it.
 function continued(node, fields) {
   delete fields.n;
   Object.assign(fields, {continue_final_message: true, add_generation_prompt: false});
@@ -47,9 +47,9 @@ function continued(node, fields) {
   return Object.assign(node, {running: true});
 }
 
-// Begins at once; `changed()` whenever something is new. The answers become messages below `parent`; `cut`: an answer
-// below it that is continued instead. The result's done resolves when it has ended, however it has: what went wrong
-// stands in the messages (`error`).
+// Starts the call immediately; calls `changed()` on every change. The answers become messages below `parent`; `cut`:
+// an answer below it to continue instead. The result's `done` always resolves when the call ends; failures are in the
+// messages' `error`.
 export function askFor(chat, parent, page, changed, cut = null) {
   const fields = requestFields(chat.settings, page.facts());
   const messages = messagesFor(chat, cut?.id ?? parent);
@@ -111,7 +111,7 @@ export function askFor(chat, parent, page, changed, cut = null) {
       } catch (error) {
         failure = error instanceof ApiFailure ? error : new ApiFailure('error', 'The server sent a malformed response.');
       }
-      // A server that is full says when to come again; once, and only where nothing was said yet.
+      // A busy server says when to retry. Retries once, and only if no text has arrived.
       if (failure?.kind !== 'busy' || attempt > 0 || firstAt) break;
       await wait(failure.seconds);
       if (stopper.signal.aborted) { failure = new ApiFailure('stopped', 'Stopped.'); break; }

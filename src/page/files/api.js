@@ -1,5 +1,5 @@
-// The server as the page sees it: JSON calls, server-sent events, errors with what to do about them, the key.
-// Addresses are relative, so that the page works under any prefix that a proxy gives it. The key stays in this tab.
+// Access to the server: JSON calls, server-sent events, errors with advice, the API key. URLs are relative, so that
+// the page works under any path prefix of a proxy. The key is kept for this tab only.
 
 const kKeyName = 'pagoda-key';
 export const key = {
@@ -28,7 +28,7 @@ function serverIs(reachable) {
   if (gone) lookAgain();
 }
 
-// Until it answers again; slower and slower.
+// Polls until the server answers again, with growing intervals.
 function lookAgain(wait = 500) {
   setTimeout(async () => {
     try {
@@ -78,7 +78,7 @@ export async function getJson(path, options) {
   return text ? JSON.parse(text) : null;
 }
 
-// Each event's data, until the stream ends. Ends early with ApiFailure.
+// Yields each event's data until the stream ends. Throws ApiFailure if it ends early.
 export async function* events(path, options = {}) {
   const response = await ask(path, options);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -103,7 +103,7 @@ export async function* events(path, options = {}) {
   }
 }
 
-// Chunks of a chat answer. An error inside the stream ends it.
+// Yields the chunks of a chat answer. Throws on an error inside the stream.
 export async function* chatChunks(body, signal) {
   for await (const data of events('v1/chat/completions', {method: 'POST', body, signal})) {
     if (data === '[DONE]') return;

@@ -1,4 +1,4 @@
-// The page: views by the address's hash, the server's state, the key, light and dark.
+// The page: views selected by the URL's hash, the server's status, the API key, light and dark theme.
 import {h, fill, iconButton} from './dom.js';
 import {getJson, key, onServer, ApiFailure} from './api.js';
 import {ChatView} from './chat.js';
@@ -10,7 +10,7 @@ import {unknownServer, factsOf} from './settings.js';
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
 const kViews = [['chat', 'Chat'], ['engine', 'Engine'], ['lessons', 'Lessons']];
-const kTaskNames = {embed: 'Compare', score: 'Rank', classify: 'Classify'};  // in place of Chat
+const kTaskNames = {embed: 'Compare', score: 'Rank', classify: 'Classify'};  // replaces "Chat"
 const views = {};
 let models = [];
 let facts = unknownServer();

@@ -1,4 +1,4 @@
-// The chat: conversations on the left, the one that is shown in the middle, its settings on the right.
+// The chat view: conversations on the left, the current one in the middle, its settings on the right.
 import {h, fill, iconButton, announce, download, pickFile, pickFiles, oncePerFrame, plural} from './dom.js';
 import {readFiles, chips} from './files.js';
 import {loadChats, saveChat, dropChat, newChat, addMessage, children, path, kRoot, exportText, importText, kept} from './store.js';
@@ -16,8 +16,8 @@ export class ChatView {
     this.page = page;
     this.chats = [];
     this.chat = newChat(lastSettings());
-    this.files = [];  // that go with the next message
-    this.calls = new Map();  // conversation id -> call that runs
+    this.files = [];  // attachments of the next message
+    this.calls = new Map();  // conversation id -> running call
     this.views = new Map();  // message id -> view
     this.build();
     this.redraw = oncePerFrame(() => this.draw());
@@ -65,7 +65,7 @@ export class ChatView {
       this.attach(event.dataTransfer.files);
     });
     this.button.addEventListener('click', () => this.running() ? this.stop() : this.send());
-    // Follows the end while the reader is at the end.
+    // Keeps scrolling to the end as long as the reader is at the end.
     this.log.addEventListener('scroll', () => {
       this.atEnd = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 40;
     });
@@ -76,7 +76,7 @@ export class ChatView {
   hidden() { this.onScreen = false; if (narrow()) this.closePanels(); }
   running() { return this.calls.get(this.chat.id); }
 
-  // The list and the settings stand beside the chat. On a narrow screen they lie over it, one at a time.
+  // The list and the settings are shown beside the chat. On a narrow screen they cover it, one at a time.
   panels() { return [this.side, this.settings]; }
   setOpen(panel, open) {
     const button = panel === this.side ? this.sideButton : this.settingsButton;
@@ -113,7 +113,7 @@ export class ChatView {
   }
 
   open(chat) {
-    if (this.form.contains(document.activeElement)) document.activeElement.blur();  // a setting being typed counts
+    if (this.form.contains(document.activeElement)) document.activeElement.blur();  // commits a setting being typed
     this.chat = chat ?? newChat(lastSettings());
     this.views.clear();
     this.atEnd = true;
@@ -147,7 +147,7 @@ export class ChatView {
     this.answer(node.id);
   }
 
-  // New answers to the message `parent`; with `cut`, the rest of one of them.
+  // Generates new answers to the message `parent`, or continues the answer `cut`.
   answer(parent, cut = null) {
     const chat = this.chat;
     this.atEnd = true;
@@ -175,7 +175,8 @@ export class ChatView {
         if (!text.trim() && !files.length || this.running()) return;
         this.answer(addMessage(this.chat, node.parent, {role: 'user', text, ...(files.length ? {files} : {})}).id);
       },
-      // An answer that ended before the model did, and that a call can continue: a grammar would begin anew.
+      // True if an answer was cut off and can be continued by a call. A grammar would start over, so not with a
+      // schema.
       cut: (node) => Boolean(node.text && (node.error || node.finish === 'length' || node.finish === 'stopped') && !node.tools && !node.group &&
         !this.chat.settings.schema && path(this.chat).at(-1) === node),
       continue: (node) => { if (!this.running()) this.answer(node.parent, node); },
@@ -195,7 +196,7 @@ export class ChatView {
 
   rebuild() { this.views.clear(); this.save(this.chat); this.draw(); }
 
-  // "‹ 2/3 ›" where a message has siblings that are not its columns.
+  // "‹ 2/3 ›" if a message has siblings other than its columns.
   branches(node) {
     const siblings = children(this.chat, node.parent).filter((other) => !node.group || other.group !== node.group || other === node);
     if (siblings.length < 2) return null;
@@ -252,7 +253,7 @@ export class ChatView {
     if (typing) this.renamed?.input.focus();
   }
 
-  // A field in place of the name. Enter or leaving it takes what it holds, Escape does not.
+  // Replaces the name by a text field. Enter or blur accepts the new name, Escape discards it.
   rename(chat) {
     const input = h('input', {class: 'name', 'aria-label': 'Name of the conversation', value: chat.title, maxlength: 200});
     const end = (taken) => {
@@ -298,7 +299,7 @@ export class ChatView {
     });
   }
 
-  // Keys that work everywhere on the page; true: taken.
+  // Handles keys that work everywhere on the page. Returns true if handled.
   onKey(event) {
     if (!this.onScreen || event.isComposing || document.querySelector('dialog[open]')) return false;
     if (event.key === 'Escape') return this.onEscape();
@@ -309,7 +310,7 @@ export class ChatView {
     return true;
   }
 
-  // Closes what lies over the chat, else stops the answer, else closes the panel that has the focus.
+  // Closes panels that cover the chat, else stops the answer, else closes the panel with the focus.
   onEscape() {
     const open = this.panels().filter((panel) => !panel.hidden && (narrow() || panel.contains(document.activeElement)));
     if (narrow() && open.length) this.closePanels();

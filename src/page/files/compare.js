@@ -1,11 +1,11 @@
-// For models that generate no text: what they are for instead. Embeddings: texts against each other; a reranker:
-// documents against a query; a classifier: the labels of texts.
+// The view for models that generate no text. Embedding models compare texts with each other, rerankers score
+// documents against a query, and classifiers label texts.
 import {h, fill, announce, plural} from './dom.js';
 import {getJson, ApiFailure} from './api.js';
 
 const kMaxTexts = 64;
 
-// The API's answers as rows of the same order as `texts`.
+// The API's answers as rows in the order of `texts`.
 const kTasks = {
   embed: {title: 'Compare texts', says: 'This is an embedding model. Paste texts to see how similar they are: each cell is the cosine similarity of two texts.',
     button: 'Compare', least: 2, example: ['A cat sleeps on the sofa.', 'A kitten naps on the couch.', 'The train to Berlin leaves at nine.'],
@@ -31,7 +31,7 @@ export function cosine(a, b) {
   return aa && bb ? dot / Math.sqrt(aa * bb) : 0;
 }
 
-// A text a line; where there are empty lines, a text a paragraph.
+// One text per line or, if there are empty lines, one text per paragraph.
 export function textsOf(pasted) {
   const whole = pasted.replaceAll('\r\n', '\n').trim();
   return whole.split(/\n\s*\n/.test(whole) ? /\n\s*\n/ : '\n').map((text) => text.trim()).filter(Boolean);
@@ -44,7 +44,7 @@ export class CompareView {
     this.node = h('div', {class: 'compare'});
   }
 
-  // The form of the task that the model is for.
+  // Shows the form for the model's task.
   shown() {
     const task = kTasks[this.page.facts().task];
     if (!task || task === this.task) return;

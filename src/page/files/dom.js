@@ -1,6 +1,6 @@
-// Nodes without HTML strings: what the page shows is made here and nowhere else.
+// Makes DOM nodes without HTML strings. All nodes of the page are made here.
 
-// h('button', {class: 'x', onclick: f, 'aria-label': 'y'}, 'text', node, [more]): null and false are left out.
+// h('button', {class: 'x', onclick: f, 'aria-label': 'y'}, 'text', node, [more]): null and false are skipped.
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -61,12 +61,12 @@ export function icon(name) {
   return svg;
 }
 
-// A button that is only a picture has its name for those who cannot see it, too.
+// A button that only has an icon; `label` is its tooltip and its name for screen readers.
 export function iconButton(name, label, onclick, more) {
   return h('button', {type: 'button', class: 'quiet', title: label, 'aria-label': label, onclick, ...more}, icon(name));
 }
 
-// One line for screen readers; said when it changes.
+// Sets the line that screen readers announce when it changes.
 export function announce(text) {
   document.getElementById('announce').textContent = text;
 }
@@ -77,7 +77,7 @@ export function download(name, text, type = 'application/json') {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// Files that the reader chooses; props: of the input (accept, multiple).
+// Lets the reader choose files. `props`: attributes of the input (accept, multiple).
 export function pickFiles(props, use) {
   const input = h('input', {type: 'file', ...props});
   input.addEventListener('change', () => use([...input.files]));
@@ -88,7 +88,7 @@ export function pickFile(accept, use) {
   pickFiles({accept}, async ([file]) => { if (file) use(await file.text(), file.name); });
 }
 
-// At most one call a frame.
+// Wraps `work` so that it runs at most once per frame.
 export function oncePerFrame(work) {
   let asked = false;
   return () => {
@@ -98,7 +98,7 @@ export function oncePerFrame(work) {
   };
 }
 
-// The sheet's colours in the theme that is on, for what is painted on a canvas: {bg, text, held, ...}.
+// The style sheet's colours in the current theme, for painting on a canvas: {bg, text, held, ...}.
 const kColourNames = ['bg', 'text', 'dim', 'accent', 'good', 'bad', 'free', 'cached', 'held', 'shared', 'pinned'];
 export function themeColours() {
   const style = getComputedStyle(document.documentElement);

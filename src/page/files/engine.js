@@ -1,4 +1,4 @@
-// The engine live, or a run from a file: the map of the KV cache, the queue with reasons, the steps, curves.
+// The engine view, live or of a run from a file: map of the KV cache, queue with reasons, steps, curves.
 import {h, fill, iconButton, download, pickFile, oncePerFrame, plural} from './dom.js';
 import {LiveState} from './livestate.js';
 import {LiveStream, framesOf, stopsOf} from './livesource.js';
@@ -6,7 +6,7 @@ import {KvMap, swatchOf} from './kvmap.js';
 import {Timeline, Curve} from './timeline.js';
 import {QueueView} from './queue.js';
 
-const kSpeeds = [1, 4, 10, 30];  // steps a second
+const kSpeeds = [1, 4, 10, 30];  // steps per second
 const kKinds = {free: 'free', cached: 'cached', held: 'in use', shared: 'shared', pinned: 'pinned'};
 
 export class EngineView {
@@ -15,8 +15,8 @@ export class EngineView {
     this.state = new LiveState();
     this.stream = new LiveStream({frame: (frame) => this.take(frame), status: (kind, text) => this.status(kind, text)});
     this.redraw = oncePerFrame(() => this.draw());
-    this.file = null;  // {frames, ends, unit, at, stop, name}: which frame was applied last, at which stop
-    this.held = [];    // frames that came while paused
+    this.file = null;  // {frames, ends, unit, at, stop, name}; at: the last frame applied; stop: its stop
+    this.held = [];    // frames received while paused
     this.build();
     document.addEventListener('visibilitychange', () => { if (this.onScreen && !this.file) document.hidden ? this.stream.stop() : this.stream.start(); });
   }
@@ -107,7 +107,7 @@ export class EngineView {
     }
   }
 
-  // Frames from a file or a lesson, played from the beginning; `text` says what to look at.
+  // Plays frames from a file or a lesson from the beginning; `text` says what to look at.
   showRun(frames, name, text) {
     this.stream.stop();
     this.stopPlay();
@@ -135,7 +135,7 @@ export class EngineView {
     this.stream.start();
   }
 
-  // Backwards means from the beginning again: frames know only forward.
+  // Seeking backwards replays from the beginning, since frames only apply forwards.
   seek(to) {
     const {file} = this;
     file.stop = Math.max(0, Math.min(to, file.ends.length - 1));
@@ -152,7 +152,7 @@ export class EngineView {
   play() {
     if (this.playing) return this.stopPlay();
     const {file} = this;
-    if (file.stop >= file.ends.length - 1) this.seek(0);  // from the beginning again
+    if (file.stop >= file.ends.length - 1) this.seek(0);  // restart from the beginning
     this.playButton.textContent = 'Pause';
     this.playing = setInterval(() => {
       this.seek(file.stop + 1);
@@ -203,7 +203,7 @@ export class EngineView {
       h('li', null, h('span', {class: 'arrow-swatch', 'aria-hidden': 'true'}, '→'), 'copy-on-write'), swapped && h('li', null, swapped));
   }
 
-  // At most five times a second: rows are made anew.
+  // Redraws at most five times per second, since all rows are rebuilt.
   drawQueue() {
     const now = performance.now();
     if (now - (this.queueAt ?? 0) < 200 && !this.file) { clearTimeout(this.later); this.later = setTimeout(this.redraw, 220); return; }
@@ -211,7 +211,7 @@ export class EngineView {
     this.queue.draw(this.state);
   }
 
-  // Under a virtual manager: each sequence's slot, a bar of address space, mapped as far as it has pages.
+  // For a virtual KV manager: each sequence's slot as a bar of address space, filled as far as pages are mapped.
   drawSlots() {
     const {state} = this;
     const own = [...state.sequences.values()].filter((one) => one.virtual >= 0).sort((a, b) => a.virtual - b.virtual).slice(0, 64);

@@ -1,20 +1,20 @@
-// Text files that go with a message: read and checked, shown as chips, and what the model reads of them.
+// Text files attached to a message: reads and checks them, shows them as chips, and formats them for the model.
 import {h, iconButton, plural} from './dom.js';
 
-const kMaxBytes = 512 * 1024;  // one file
-const kMaxFiles = 10;  // one message
+const kMaxBytes = 512 * 1024;  // per file
+const kMaxFiles = 10;  // per message
 
 export function sizeText(bytes) {
   if (bytes < 1024) return plural(bytes, 'byte');
   return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(bytes < 10240 ? 1 : 0)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }
 
-// UTF-8, or UTF-16 behind its byte order mark; null: not a text.
+// Decodes UTF-8, or UTF-16 with a byte order mark; null if the bytes are not text.
 function decode(bytes) {
   const utf16 = {'255,254': 'utf-16le', '254,255': 'utf-16be'}[`${bytes[0]},${bytes[1]}`];
   try {
     const text = new TextDecoder(utf16 ?? 'utf-8', {fatal: true}).decode(bytes);
-    // Control characters that no text has; tabs, line ends and the colours of a terminal's log are fine.
+    // Rejects control characters other than tabs, line ends and escapes (colours of terminal logs).
     return text.startsWith('%PDF-') || /[\x00-\x08\x0e-\x1a\x1c-\x1f]/.test(text) ? null : text;
   } catch {
     return null;
@@ -35,8 +35,8 @@ async function readOne(file) {
   return {name: file.name, text};
 }
 
-// {files: {name, text} of `already` and of all that can be read; a file of the same name replaces the older one;
-//  problems: a sentence for each of the others}
+// Returns {files: {name, text} of `already` and of all `chosen` files that can be read; a file replaces an older one of
+//  the same name; problems: a sentence for each file that cannot be read}
 export async function readFiles(already, chosen) {
   const files = new Map(already.map((file) => [file.name, file]));
   const problems = [];
@@ -51,18 +51,18 @@ export async function readFiles(already, chosen) {
   return {files: [...files.values()], problems};
 }
 
-// Accepts the files of a kept or imported message.
+// Validates the files of a stored or imported message.
 export const areFiles = (files) => files === undefined || Array.isArray(files) &&
   files.every((file) => file !== null && typeof file === 'object' && typeof file.name === 'string' && typeof file.text === 'string');
 
-// A message's content as the API takes it: a text, or a text part for each file and then the message.
+// A message's content in the API's form: a string, or one text part per file followed by the message.
 export function contentOf(text, files) {
   if (!files?.length) return text;
   const parts = files.map((file) => `--- File: ${file.name.replace(/\s+/g, ' ')} ---\n${file.text}${file.text.endsWith('\n') ? '' : '\n'}`);
   return [...parts, ...(text ? [text] : [])].map((part) => ({type: 'text', text: part}));
 }
 
-// Opens to show what the model reads. remove(file): offered where it is given.
+// Chips that open to show the file's text. `remove(file)`: adds a remove button if given.
 export function chips(files, remove) {
   return (files ?? []).map((file) => h('div', {class: 'chip'},
     h('details', null, h('summary', null, h('span', {class: 'chip-name'}, file.name), h('small', null, sizeText(new Blob([file.text]).size))),

@@ -1,11 +1,11 @@
-// The KV cache as a map: a cell a block, in the order of the pool, or a row a sequence. Only what has changed is painted.
-// A state is a colour and a shape.
+// The KV cache as a map: one cell per block, in pool order, or one row per sequence. Only changed cells are painted.
+// Each state has a colour and a shape.
 import {h, themeColours} from './dom.js';
 
-// Owners that are lit, in their order.
+// Colours of highlighted owners, in order.
 const kLit = ['#d6247a', '#7a3fd6', '#0a8f6b', '#c25700', '#0077a8', '#8a7a00'];
 
-// One cell of the map, and of its legend.
+// Paints one cell of the map or of its legend.
 export function paintBlock(context, x, y, size, colours, {kind, fill = 1, owners = 1, pinned = false, lit = null}) {
   const gap = size > 6 ? 1 : 0.5;
   const [w, left, top] = [size - 2 * gap, x + gap, y + gap];
@@ -44,7 +44,7 @@ export function paintBlock(context, x, y, size, colours, {kind, fill = 1, owners
   }
 }
 
-// The inner square of a shared block; `count`: written in it.
+// Paints the inner square of a shared block, with `count` in it.
 function paintOwners(context, left, top, w, colours, count) {
   const inner = Math.max(2, w / 2);
   context.fillStyle = colours.shared;
@@ -57,8 +57,8 @@ function paintOwners(context, left, top, w, colours, count) {
   context.fillText(String(count), left + w / 2, top + w / 2 + 0.5);
 }
 
-// A cell of this kind as a picture of its own.
-const kSwatch = 16;  // a size of the map, too
+// A canvas with one cell of this kind.
+const kSwatch = 16;  // also a cell size of the map
 export function swatchOf(kind) {
   const canvas = h('canvas', {class: 'block-swatch', 'aria-hidden': 'true'});
   const ratio = devicePixelRatio || 1;
@@ -75,7 +75,7 @@ export class KvMap {
     this.pick = pick;
     this.canvas = h('canvas', {class: 'kvmap', tabindex: '0', role: 'img', 'aria-label': 'Blocks of the KV cache; arrow keys move between blocks'});
     this.node = h('div', {class: 'mapbox'}, this.canvas);
-    this.zoom = 0;  // 0: as fits
+    this.zoom = 0;  // 0: fit to the window
     this.at = -1;
     this.lit = new Map();
     this.rows = false;
@@ -105,7 +105,7 @@ export class KvMap {
     this.paint();
   }
 
-  // Which block stands in which cell. By sequence: a row of cells for each, as its table has them.
+  // Assigns blocks to cells. By sequence: each sequence starts a row, with cells in block-table order.
   makePlaces() {
     const {state} = this;
     this.cells = [];    // cell -> [block, sequence]
@@ -138,7 +138,7 @@ export class KvMap {
     this.paintArrows();
   }
 
-  // After a frame: the cells that have changed, and those that were marked.
+  // After a frame, repaints the cells that have changed or were marked.
   update() {
     const {state} = this;
     if (!state.hello) return;
@@ -203,7 +203,7 @@ export class KvMap {
     if (cell !== this.at && event.offsetX < this.columns * this.cell) this.go(cell);
   }
 
-  // The owners of the block that is pointed at, lit or not.
+  // Toggles the highlight of the owners of the current block.
   light() {
     const {state} = this;
     const block = this.blockAt(this.at);

@@ -1,5 +1,5 @@
-// Lessons: a few requests that make the engine do what the paper is about. Every step is recorded, then played slowly
-// in the engine's view with a sentence on what to look at.
+// Lessons: a few requests that show the techniques of the PagedAttention paper. Every step is recorded, then played
+// back slowly in the engine view with a sentence on what to look at.
 import {h, fill, plural} from './dom.js';
 import {getJson} from './api.js';
 import {LiveState} from './livestate.js';
@@ -40,11 +40,11 @@ const kLessons = [
 const kTightBlocks = 260;
 const kLastFrames = 3000;  // ms to wait for the frames of the last step
 
-// Every step of the engine while `work(hello)` runs, as frames. Throws Error with a sentence.
+// Records every engine step while `work(hello)` runs, as frames. Throws Error with a message for the reader.
 async function record(work) {
   const frames = [];
   const state = new LiveState();
-  let restarts = -1;  // beyond the first hello: a reader that did not keep up
+  let restarts = -1;  // hellos after the first: the reader did not keep up
   let trouble = '';
   let wake = null;
   const stream = new LiveStream({
@@ -77,7 +77,7 @@ async function record(work) {
 }
 
 export class LessonsView {
-  // show(frames, name, text): plays them.
+  // show(frames, name, text): plays the frames.
   constructor(page, show) {
     this.page = page;
     this.show = show;

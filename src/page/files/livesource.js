@@ -1,13 +1,13 @@
-// The source of frames: the server's stream, or a file of a run. A stream is open only while somebody looks,
-// and begins anew, with a snapshot, after a break.
+// Sources of frames: the server's stream, or a file of a run. The stream is open only while the view is visible, and
+// restarts with a snapshot after an interruption.
 import {events, ApiFailure} from './api.js';
 
 export class LiveStream {
-  // on: {frame(frame), status(kind, text)}; kinds: live, lost, key, busy, error. everyStep: a frame a step; else
-  // ten a second.
+  // on: {frame(frame), status(kind, text)}; kinds: live, lost, key, busy, error. everyStep: one frame per step; else
+  // ten per second.
   constructor(on, {everyStep = false} = {}) {
     this.on = on;
-    // One of several engines (--data-parallel-size): the page's own ?engine=N.
+    // Selects one of several engines (--data-parallel-size) by the page's ?engine=N.
     const engine = new URLSearchParams(location.search).get('engine') ?? '0';
     this.path = `debug/live?engine=${encodeURIComponent(engine)}${everyStep ? '&every=step' : ''}`;
     this.stopper = null;
@@ -43,8 +43,8 @@ export class LiveStream {
   }
 }
 
-// The stops of a recording: behind each frame with steps, with the news that came before the next one, and
-// before the first. {ends: index of the last frame of each stop; single: each is one step}
+// The stops of a recording: one for each frame with steps, including the frames up to the next one, and one before
+// the first. {ends: index of the last frame of each stop; single: true if each stop is one step}
 export function stopsOf(frames) {
   const ends = [];
   let single = true;
@@ -57,7 +57,7 @@ export function stopsOf(frames) {
   return {ends, single};
 }
 
-// The frames of a file (pagoda simulate --live-out), a line each. Throws Error with a sentence.
+// The frames of a file (pagoda simulate --live-out), one per line. Throws Error with a message for the reader.
 export function framesOf(text) {
   const frames = text.split('\n').filter((line) => line.trim()).map((line, i) => {
     try {

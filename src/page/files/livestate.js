@@ -1,5 +1,5 @@
-// The engine's state as the frames tell it: a snapshot, then deltas. The same for a live stream and for a file of a
-// run. Knows nothing of the screen. Owners of a block are sequence ids; a negative one is a pinned prefix.
+// The engine's state, built from frames: a snapshot, then deltas. Used for live streams and for files of runs;
+// independent of the screen. Owners of a block are sequence ids; a negative id is a pinned prefix.
 
 const kSteps = 5000;
 const kEnded = 500;
@@ -17,15 +17,15 @@ export class LiveState {
     this.cached = new Set();
     this.prefixes = [];
     this.owners = [];    // by block: sequence ids
-    this.changed = new Set();  // blocks since the last time somebody took them
+    this.changed = new Set();  // blocks changed since the last takeChanged()
     this.steps = [];
-    this.events = [];    // the last frame's
+    this.events = [];    // events of the last frame
     this.lastEvent = new Map();  // block -> text
     this.ended = [];
     this.missed = 0;
   }
 
-  // False: this delta does not follow; only a snapshot helps.
+  // Returns false if the delta does not follow the current state; then a new snapshot is needed.
   apply(frame) {
     if (frame.type === 'hello') {
       if (this.hello && this.hello.boot !== frame.boot) this.clear();
@@ -120,7 +120,7 @@ export class LiveState {
     return changed;
   }
 
-  // 'free', 'cached', 'held' by one, 'shared' by several; pinned or not.
+  // 'free', 'cached', 'held' (one owner) or 'shared' (several), whether or not it is pinned.
   kind(block) {
     const owners = this.owners[block];
     if (!owners?.length) return this.cached.has(block) ? 'cached' : 'free';
@@ -128,7 +128,7 @@ export class LiveState {
   }
   pinned(block) { return this.owners[block]?.some((id) => id < 0) ?? false; }
 
-  // How many of a block's slots hold tokens, of its first owner.
+  // The fraction of a block's slots that hold tokens of its first owner.
   fillOf(block) {
     const id = this.owners[block]?.find((owner) => owner >= 0);
     const sequence = id === undefined ? null : this.sequences.get(id);
@@ -152,7 +152,7 @@ export class LiveState {
     return out;
   }
 
-  // For tests, and to compare with a snapshot: everything that a snapshot tells.
+  // For tests: everything that a snapshot contains, to compare with one.
   summary() {
     return {step: this.step, requests: [...this.requests.values()].sort((a, b) => a.id - b.id),
       sequences: [...this.sequences.values()].sort((a, b) => a.id - b.id), cached: [...this.cached].sort((a, b) => a - b),

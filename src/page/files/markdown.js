@@ -1,13 +1,13 @@
-// Markdown to nodes, from the lexer's tokens: no HTML string is ever made, and HTML in the text stays text.
-// Links lead to http, https and mailto only; an image is its text, so that no answer can make the browser ask
-// anyone for anything. Without the libraries the text is shown as it is.
+// Converts Markdown to nodes, from the lexer's tokens: no HTML strings are made, and HTML in the text stays text.
+// Links may only use http, https and mailto; an image is shown as its text, so that no answer can make the browser
+// fetch anything. Without the libraries the text is shown unformatted.
 import {h, fill, iconButton, announce} from './dom.js';
 import libraries from './libraries.js';
 import {maths, mathsExtensions} from './maths.js';
 
 let lexer = null;
 let prism = null;
-const early = new Map();  // views shown before the libraries have come -> their text
+const early = new Map();  // views shown before the libraries were loaded -> their text
 const loaded = (async () => {
   if (libraries.includes('marked.js')) {
     const marked = await import('./marked.js');
@@ -116,7 +116,7 @@ function block(token) {
   }
 }
 
-// A text that grows: blocks that have not changed keep their nodes, so that a token costs the last one only.
+// The view of a growing text. Unchanged blocks keep their nodes, so that a new token only rebuilds the last block.
 export class MarkdownView {
   constructor() {
     this.node = h('div', {class: 'markdown'});
@@ -134,7 +134,7 @@ export class MarkdownView {
     let tokens;
     try {
       tokens = lexer(text).filter((token) => token.type !== 'space' && token.type !== 'def');
-    } catch {  // nested too deep
+    } catch {  // nested too deeply
       this.raws = [];
       this.node.textContent = text;
       return;

@@ -1,5 +1,5 @@
-// Mathematics in Markdown: $…$, $$…$$, \(…\) and \[…\] become tokens of the lexer, and MathML nodes by KaTeX, which is loaded
-// with the first formula. What KaTeX does not understand, and everything in a build without it, stays text.
+// Mathematics in Markdown: $…$, $$…$$, \(…\) and \[…\] become tokens of the lexer, which KaTeX renders as MathML. KaTeX is
+// loaded with the first formula. Formulas that KaTeX does not support, or all in a build without it, stay text.
 import {h} from './dom.js';
 import libraries from './libraries.js';
 
@@ -8,7 +8,7 @@ const kShapes = [
   {open: '$$', rule: /^\$\$((?:[^$\\]|\\[^])+?)\$\$/, display: true},
   {open: '\\[', rule: /^\\\[([^]+?)\\\]/, display: true},
   {open: '\\(', rule: /^\\\(([^\n]+?)\\\)/, display: false},
-  // A price is no formula: no blank inside the signs, no digit behind them.
+  // Prices are not formulas: no blank just inside the dollar signs, no digit after them.
   {open: '$', rule: /^\$(?![\s$])((?:[^$`\\\n]|\\[^\n])+?)(?<![\s\\])\$(?![\d$])/, display: false},
 ];
 
@@ -28,7 +28,7 @@ function tokenizer(shapes, end) {
   };
 }
 
-// For marked.use().
+// Extensions for marked.use().
 export const mathsExtensions = [
   {name: 'maths', level: 'inline', start: (text) => { const at = start(text); return at < Infinity ? at : undefined; }, tokenizer: tokenizer(kShapes, /^/)},
   {name: 'mathsBlock', level: 'block', start: (text) => text.match(/\n(?:\$\$|\\\[)/)?.index, tokenizer: tokenizer(kShapes.filter((shape) => shape.display), /^[ \t]*(?:\n+|$)/)},
@@ -45,7 +45,7 @@ export function maths(token) {
   load().then((katex) => {
     if (!katex) return;
     const made = h('span');
-    // Throws on what it does not know; nothing is trusted, so that a formula leads nowhere.
+    // Throws on unknown commands. `trust: false`, so that a formula cannot contain links.
     katex.render(token.formula, made, {output: 'mathml', displayMode: token.display, trust: false, strict: 'ignore', maxExpand: 200, maxSize: 20});
     node.replaceChildren(...made.childNodes);
   }).catch(() => node.classList.add('unknown'));

@@ -1,4 +1,4 @@
-// How one message looks. A view has a node and update(), which is cheap where little has changed.
+// Views of messages. A view has a node and update(), which is cheap if little has changed.
 import {h, fill, iconButton, announce, plural} from './dom.js';
 import {MarkdownView} from './markdown.js';
 import {tokenView} from './tokens.js';

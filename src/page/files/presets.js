@@ -1,4 +1,4 @@
-// System prompts to choose from: a few that come with the page, and the reader's own, kept in this browser.
+// System prompt presets: a few built-in ones, and the reader's own, stored in this browser.
 import {h, fill} from './dom.js';
 
 const kBuiltIn = [
@@ -21,7 +21,7 @@ function own() {
   }
 }
 
-// False where the browser does not keep it.
+// Returns false if the browser cannot store them.
 function keep(rows) {
   try {
     localStorage.setItem(kKept, JSON.stringify(rows));
@@ -31,7 +31,7 @@ function keep(rows) {
   }
 }
 
-// A list of presets for the field `input`. Choosing one fills the field, as typing it would.
+// A list of presets for the field `input`. Choosing a preset fills the field as if typed.
 export function presetPicker(input, say) {
   const select = h('select', {id: 'preset', 'aria-label': 'System prompt preset'});
   const save = h('button', {type: 'button', onclick: () => ask()}, 'Save as preset');
@@ -39,7 +39,7 @@ export function presetPicker(input, say) {
   const row = h('div', {class: 'row wrapleft'});
   const textOf = (value) => value.startsWith('own:') ? own().find(([name]) => name === value.slice(4))?.[1] : kBuiltIn.find(([name]) => name === value)?.[1];
 
-  // The list as it is now, standing at the preset that the field holds.
+  // Rebuilds the list and selects the preset that matches the field.
   function show() {
     const kept = own();
     const option = (prefix) => ([name]) => h('option', {value: prefix + name}, name);

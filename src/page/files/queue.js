@@ -1,7 +1,8 @@
-// The requests of the engine: a line for all that wait, with the reason; a table of those that run; their beams.
+// The engine's requests: waiting requests in a collapsible group per state, with reasons; running requests in a
+// table, with their beams.
 import {h, fill, plural} from './dom.js';
 
-// Why a request is where it is, by the server's code.
+// Reasons for a request's place, by the server's code.
 const needs = (r, s) => `needs ${plural(r.needed, 'block')}, ${s.available} free`;
 const kReasons = {
   running: () => 'running', parked: () => 'running; some sequences wait for blocks',
@@ -15,11 +16,11 @@ const kReasons = {
   arriving: () => 'its KV cache is being loaded from a tier',
 };
 const reason = (request, state) => (kReasons[request.code] ?? (() => request.code))(request, state);
-const kTurns = ['before', 'swapped_turn'];  // wait for nothing but those ahead
+const kTurns = ['before', 'swapped_turn'];  // only wait for the requests ahead
 const kGroups = {waiting: 'waiting', arriving: 'loading KV cache', swapped: 'swapped out'};
 const kListed = 100;
 
-// Columns of the table; the minor ones are left out on a phone.
+// Columns of the table; minor ones are hidden on phones.
 const kColumns = [['request'], ['state', true], ['prompt'], ['cached', true], ['generated'], ['blocks'], ['preempted', true], ['age']];
 const cell = (tag, i, props, content) => h(tag, {...props, class: kColumns[i][1] ? 'minor' : null}, content);
 const seconds = (us) => `${(us / 1e6).toFixed(1)} s`;

@@ -1,4 +1,4 @@
-// The settings of a conversation: one table of fields, from which the form and the request follow.
+// The settings of a conversation: one table of fields, from which the form and the request are derived.
 import {h, fill} from './dom.js';
 import {presetPicker} from './presets.js';
 
@@ -22,19 +22,19 @@ const kFields = [
   {name: 'schema', label: 'JSON schema of the answer', kind: 'json', rows: 4},
 ];
 
-// llama.cpp's, for models whose files say nothing; the API's, for what a model's files leave out.
+// llama.cpp's defaults, for models whose files set none; the API's defaults, for values that a model's files omit.
 const kLlamaCpp = {temperature: 0.8, top_p: 0.95, top_k: 40, min_p: 0.05};
 const kApi = {temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1};
 
-// {defaults: by field; sent: those that the server does not know of; whose: "model", "llama.cpp" or ""; thinking;
-//  task: "embed", "score" or "classify" of a model that generates no text}
+// {defaults: by field; sent: defaults that must be sent because the server does not have them; whose: "model",
+//  "llama.cpp" or ""; thinking; task: "embed", "score" or "classify" for a model that generates no text}
 export const unknownServer = () => ({defaults: {}, sent: {}, whose: '', thinking: false, task: ''});
 
 // `props`: the answer to GET /props, or null.
 export function factsOf(props) {
   const params = props?.default_generation_settings?.params;
   if (!params) return unknownServer();
-  // The server's numbers are float32: 0.2, not 0.200000003.
+  // The server's numbers are float32: shows 0.2, not 0.200000003.
   const stated = Object.fromEntries(Object.entries(params).map(([name, value]) => [name, typeof value === 'number' ? Number(value.toPrecision(6)) : value]));
   const thinking = String(props.chat_template ?? '').includes('enable_thinking');
   const task = String(props.pooling_task ?? '');
@@ -80,14 +80,14 @@ function shown(field, value) {
   return String(value);
 }
 
-// A default is shown in the empty field, and below it whose it is.
+// The default is shown in the empty field; the hint below names its source.
 function hintOf(field, facts) {
   const known = facts.defaults[field.name] !== undefined && facts.whose;
   return [field.hint, known ? `default: ${facts.whose === 'model' ? 'the model’s' : 'llama.cpp’s'}` : ''].filter(Boolean).join('; ');
 }
 
-// Fills `node` with the form; `changed(settings)` after each change that is right, `say(text)` where something is not kept.
-// Returns what tells the form other facts; it keeps what is being typed.
+// Fills `node` with the form. Calls `changed(settings)` after each valid change, and `say(text)` if something cannot
+// be stored. Returns a function that gives the form new facts and preserves text being typed.
 export function showSettings(node, settings, facts, changed, say) {
   const fields = kFields.map((field) => {
     const id = `set-${field.name}`;
@@ -133,7 +133,7 @@ export function showSettings(node, settings, facts, changed, say) {
 const kPlain = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'n', 'seed', 'repetition_penalty',
   'presence_penalty', 'frequency_penalty', 'stop'];
 
-// The request's fields beside model and messages.
+// The request's fields other than model and messages.
 export function requestFields(settings, facts) {
   const fields = {stream: true, stream_options: {include_usage: true}, ...facts.sent};
   for (const name of kPlain) if (settings[name] !== undefined) fields[name] = settings[name];

@@ -1,6 +1,6 @@
-// Conversations, kept in this browser (IndexedDB) and nowhere else. A conversation is a tree of messages: editing
-// or asking again makes a sibling, and `chosen` says which child is shown. Where the browser keeps nothing, they
-// live as long as the page, and `kept` is false.
+// Conversations, stored only in this browser (IndexedDB). A conversation is a tree of messages: editing or asking
+// again adds a sibling, and `chosen` says which child is shown. If the browser cannot store them, they last as long
+// as the page, and `kept` is false.
 
 import {areFiles} from './files.js';
 
@@ -42,7 +42,7 @@ export async function loadChats() {
   return chats.filter(isChat).sort((a, b) => b.updated - a.updated);
 }
 
-// Throws where the browser has no room.
+// Throws if the browser's storage is full.
 export async function saveChat(chat) {
   memory.set(chat.id, chat);
   await run('readwrite', (store) => store.put(JSON.parse(JSON.stringify(chat))));
@@ -75,7 +75,7 @@ export function children(chat, parent) {
   return Object.values(chat.nodes).filter((node) => node.parent === parent).sort((a, b) => a.at - b.at);
 }
 
-// The messages that are shown, first to last.
+// The messages shown, from first to last.
 export function path(chat) {
   const nodes = [];
   for (let at = kRoot; chat.nodes[chat.chosen[at]] && nodes.length < 10000; at = chat.chosen[at])
@@ -89,7 +89,7 @@ export function pathTo(chat, id) {
   return nodes;
 }
 
-// Accepts only files that we would have written ourselves.
+// Accepts only conversations that this page could have written.
 function isChat(chat) {
   return chat !== null && typeof chat === 'object' && typeof chat.id === 'string' && typeof chat.title === 'string' &&
     chat.nodes !== null && typeof chat.nodes === 'object' && chat.chosen !== null && typeof chat.chosen === 'object' &&
@@ -101,7 +101,7 @@ export function exportText(chats) {
   return JSON.stringify({format: 'pagoda-chats', version: 1, chats}, null, 1);
 }
 
-// The chats of a file, with ids of their own where one is taken. Throws Error with a sentence.
+// The conversations in a file, with new ids where an id is taken. Throws Error with a message for the reader.
 export function importText(text, taken) {
   let file;
   try {

@@ -1,4 +1,4 @@
-// The division of an answer's time, as a bar of parts. Measured by the server (`timings`); else by the page.
+// A bar that shows how an answer's time was spent. Measured by the server (`timings`) or else by the page.
 import {h} from './dom.js';
 
 const kParts = [['queue_ms', 'queued', 'queue'], ['prompt_ms', 'prefill', 'prefill'],

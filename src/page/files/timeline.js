@@ -1,4 +1,4 @@
-// Steps as bars, and a few curves below them; plain canvas, the newest on the right.
+// Steps as bars, with a few curves below them; drawn on a canvas, newest on the right.
 import {h, themeColours} from './dom.js';
 
 function prepare(canvas) {
@@ -69,7 +69,7 @@ export class Timeline {
   }
 }
 
-// One value against steps or requests. `values` newest last; absent values leave gaps.
+// A curve of one value over steps or requests. `values`: newest last; absent values leave gaps.
 export class Curve {
   constructor(label, unit) {
     this.label = label;
@@ -90,7 +90,7 @@ export class Curve {
       const x = (200 - shown.length + i) / 200 * width;
       const y = height - 3 - value / top * (height - 8);
       if (!i) context.moveTo(x, y);
-      if (i || shown.length === 1) context.lineTo(x, y);  // a value alone is a dot
+      if (i || shown.length === 1) context.lineTo(x, y);  // a single value is drawn as a dot
     });
     context.stroke();
     const last = shown.at(-1);

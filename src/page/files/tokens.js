@@ -1,5 +1,5 @@
-// An answer as tokens, coloured by their probability, with what else could have stood there. The thickness of the
-// line below says the same as the colour.
+// An answer as tokens, coloured by their probability, with the alternatives at each position. The thickness of the
+// underline conveys the same as the colour.
 import {h} from './dom.js';
 
 export function level(logprob) {
@@ -30,7 +30,7 @@ function show(target, [text, logprob, top]) {
   target.setAttribute('aria-describedby', 'alternatives');
 }
 
-// Appends what is new. One stop for the keyboard: arrows go from token to token.
+// Appends the new tokens. The group is one tab stop: arrow keys move between tokens.
 export function tokenView(node, tokens) {
   if (node.childNodes.length === 0) {
     node.setAttribute('role', 'group');
