@@ -20,7 +20,7 @@ void write_type(MsgpackWriter& out, std::string_view type, std::size_t num_field
   out.text(type);
 }
 
-// Routers tell from it what would have to be fetched first.
+// Routers use the medium to see which blocks would have to be fetched first.
 void write_medium(MsgpackWriter& out, const CacheEvent& event) {
   out.text("medium");
   out.text(event.medium);
@@ -38,7 +38,7 @@ void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t bloc
   out.array(event.tokens.size());
   for (const TokenId token : event.tokens) out.unsigned_integer(static_cast<std::uint64_t>(token));
   out.text("block_size");
-  // vLLM's offloading connector tells hashes alone, and 0.
+  // vLLM's offloading connector sends only hashes, with block_size 0.
   out.unsigned_integer(event.tokens.empty() ? 0 : static_cast<std::uint64_t>(block_size));
   out.text("lora_id");
   if (event.lora_id > 0)
@@ -53,7 +53,7 @@ void write_stored(MsgpackWriter& out, const CacheEvent& event, std::int32_t bloc
     out.nil();
   if (event.salt.empty()) return;
   out.text("extra_keys");
-  out.array(event.hashes.size());  // the first block's parent: the others follow from it
+  out.array(event.hashes.size());  // only the first block needs the salt
   out.array(1);
   out.text(event.salt);
   for (std::size_t i = 1; i < event.hashes.size(); ++i) out.nil();

@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kFrameBytes = 256;  // a request for a replay; a longer one is none
+constexpr std::size_t kFrameBytes = 256;  // maximum size of a replay request; longer ones are ignored
 
 std::string big_endian(std::int64_t number) {
   std::string out;
@@ -86,7 +86,7 @@ KvEventPublisher::~KvEventPublisher() {
   if (wake_ >= 0) ::close(wake_);
 }
 
-// Blocks that follow each other go into one event, as vLLM tells them.
+// Consecutive blocks of a sequence go into one event, as in vLLM.
 void KvEventPublisher::on_stored(const Stored& block) {
   const std::optional<std::uint64_t> before =
       block.parent != nullptr ? std::optional(external_hash(*block.parent)) : std::nullopt;
@@ -106,7 +106,7 @@ void KvEventPublisher::on_stored(const Stored& block) {
   event.tokens.insert(event.tokens.end(), block.tokens.begin(), block.tokens.end());
 }
 
-// Events of the same kind in the same place become one.
+// Merges consecutive events of the same kind and medium.
 void KvEventPublisher::add(CacheEvent::Kind kind, std::string_view medium, const BlockHash& hash) {
   if (events_.empty() || events_.back().kind != kind || events_.back().medium != medium)
     events_.push_back(
@@ -134,7 +134,7 @@ void KvEventPublisher::end_step() {
   eventfd_write(wake_, 1);
 }
 
-// False: there will be no more.
+// Returns false if no more batches will follow.
 bool KvEventPublisher::take(std::vector<CacheEventBatch>& batches) {
   eventfd_t ignored = 0;
   eventfd_read(wake_, &ignored);
@@ -167,7 +167,7 @@ void KvEventPublisher::publish(const CacheEventBatch& batch) {
   while (std::ssize(sent_) > config_.buffer_steps) sent_.pop_front();
 }
 
-// A client's frames: its identity (put there by ZeroMQ), an empty one, the number.
+// A client's frames: its identity (put there by ZeroMQ), an empty frame, the number.
 void KvEventPublisher::answer_replay() {
   std::vector<std::string> frames;
   bool fits = true;

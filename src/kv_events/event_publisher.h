@@ -1,10 +1,11 @@
 #pragma once
-// KvEventPublisher: tells whoever subscribes what the prefix cache holds, as vLLM's ZmqEventPublisher does:
+// KvEventPublisher: publishes the contents of the prefix cache to subscribers, as vLLM's ZmqEventPublisher
+// does:
 //     PUB      (topic, number, batch)               number: 8 bytes, big-endian, from 0
-//     ROUTER   (number) -> (number, batch) … (-1, "")   the latest batches from there on, once more
-// The engine thread never waits: a batch for which there is no room is dropped, and its number is missing.
-// Threads: the engine's for what CacheObserver has; a thread of its own sends. Source: vLLM's
-// distributed/kv_events.py.
+//     ROUTER   (number) -> (number, batch) … (-1, "")   replays the latest batches from there on
+// The engine thread never waits: a batch that does not fit into the queue is dropped, and its number is
+// skipped. Threads: the engine thread for the functions of CacheObserver; a separate thread sends. Source:
+// vLLM's distributed/kv_events.py.
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -24,13 +25,13 @@ namespace pagoda {
 
 class KvEventPublisher final : public CacheObserver {
  public:
-  // `media` names the engine's tiers, the fastest first. invalid_argument names the endpoint that cannot be
-  // used; unavailable: there is no ZeroMQ here.
+  // `media`: names of the engine's tiers, fastest first. invalid_argument names an endpoint that cannot be
+  // used; unavailable: ZeroMQ is not installed.
   static Result<std::unique_ptr<KvEventPublisher>> create(const KvEventsConfig& config,
                                                           std::int32_t block_size,
                                                           std::vector<std::string> media,
                                                           MetricsRegistry& metrics);
-  ~KvEventPublisher() override;  // sends what is queued
+  ~KvEventPublisher() override;  // sends the queued batches
 
   void on_stored(const Stored& block) override;
   void on_removed(const BlockHash& hash) override { add(CacheEvent::Kind::removed, kPoolMedium, hash); }
@@ -60,15 +61,15 @@ class KvEventPublisher final : public CacheObserver {
   std::unique_ptr<void, EndZmqContext> context_;
   ZmqSocket publish_, replay_;
 
-  std::vector<CacheEvent> events_;  // events of the step; the engine thread's
+  std::vector<CacheEvent> events_;  // events of the current step; engine thread only
   std::int64_t next_number_ = 0;
 
   std::mutex mutex_;
   std::vector<CacheEventBatch> queue_;  // guarded
   bool ending_ = false;                 // guarded
-  int wake_ = -1;                       // an eventfd: there is something in the queue, or the end
+  int wake_ = -1;                       // an eventfd: signals queued batches or the end
 
-  std::deque<std::pair<std::int64_t, std::string>> sent_;  // the thread's: for replay
+  std::deque<std::pair<std::int64_t, std::string>> sent_;  // for replay; sending thread only
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// vLLM's --kv-events-config, field by field. Each engine of a data-parallel group publishes at an endpoint of
-// its own, as in vLLM: at the port behind the one of the engine before it, or under a name of its own.
+// vLLM's --kv-events-config, field by field. As in vLLM, each engine of a data-parallel group publishes at
+// its own endpoint: the port plus its rank, or the name plus a suffix.
 #include <charconv>
 #include <cstdint>
 #include <iterator>
@@ -13,21 +13,21 @@ namespace pagoda {
 struct KvEventsConfig {
   bool enabled = false;  // enable_kv_cache_events, and publisher is not "null"
   std::string endpoint = "tcp://*:5557";
-  std::string replay_endpoint;            // bound; empty: none
+  std::string replay_endpoint;            // always bound; empty: none
   std::int64_t buffer_steps = 10'000;     // batches kept for replay
-  std::int64_t hwm = 100'000;             // messages that wait for a slow subscriber, at most
-  std::int64_t max_queue_size = 100'000;  // batches that wait to be sent, at most
+  std::int64_t hwm = 100'000;             // most messages that wait for a slow subscriber
+  std::int64_t max_queue_size = 100'000;  // most batches that wait to be sent
   std::string topic;
   std::int32_t data_parallel_rank = 0;
 };
 
-// Whether an endpoint is bound, as vLLM's are; else it is connected to.
+// True if the endpoint is bound, by vLLM's rules; otherwise it is connected to.
 inline bool is_bound(const std::string& endpoint) {
   return endpoint.find('*') != std::string::npos || endpoint.find("::") != std::string::npos ||
          endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://");
 }
 
-// The port of a tcp:// endpoint; none where the system chooses one.
+// The port of a tcp:// endpoint; nullopt if the system chooses one.
 inline std::optional<int> port_of(const std::string& endpoint) {
   constexpr int kMost = 65535;
   const std::size_t colon = endpoint.rfind(':');
@@ -39,7 +39,7 @@ inline std::optional<int> port_of(const std::string& endpoint) {
   return port;
 }
 
-// The endpoint of an engine of this rank.
+// The endpoint of the engine with this rank.
 inline std::string endpoint_of_rank(const std::string& endpoint, std::int32_t rank) {
   if (rank == 0 || endpoint.empty()) return endpoint;
   if (endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://"))

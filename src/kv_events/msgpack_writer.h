@@ -1,6 +1,6 @@
 #pragma once
-// MsgpackWriter: appends values in MessagePack's shortest forms to a string. Of the format only what events
-// need. Source: the MessagePack specification. Threads: none.
+// MsgpackWriter: appends values in MessagePack's shortest forms to a string. Covers only the part of the
+// format that events need. Source: the MessagePack specification. Threads: none.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -30,7 +30,7 @@ class MsgpackWriter {
       sized(0xda, text.size(), 2);
     out_.append(text);
   }
-  void array(std::size_t count) {  // that many values follow
+  void array(std::size_t count) {  // `count` values follow
     if (count < 16)
       byte(0x90 | count);
     else if (count <= 0xffff)
@@ -38,7 +38,7 @@ class MsgpackWriter {
     else
       sized(0xdd, count, 4);
   }
-  void map(std::size_t count) { byte(0x80 | count); }  // that many names and values follow; below 16
+  void map(std::size_t count) { byte(0x80 | count); }  // `count` pairs of name and value follow; below 16
 
  private:
   void byte(std::uint64_t value) { out_.push_back(static_cast<char>(value & 0xff)); }

@@ -1,7 +1,7 @@
 #pragma once
-// ZmqLibrary: the functions of the system's libzmq.so.5 that are used here, found when they are asked for, so
-// that a Pagoda that publishes nothing needs no ZeroMQ. ZmqSocket closes itself. Threads: a socket belongs to
-// one at a time.
+// ZmqLibrary: the functions of the system's libzmq.so.5 that are used here, loaded on first use, so that
+// ZeroMQ is only needed for publishing. ZmqSocket closes itself. Threads: a socket is used by one thread at a
+// time.
 #include <zmq.h>
 
 #include <memory>
@@ -27,7 +27,7 @@ struct ZmqLibrary {
   decltype(&zmq_errno) error_number = nullptr;
   decltype(&zmq_strerror) error_text = nullptr;
 
-  // unavailable: it is not installed, or misses a function. Stays open until the process ends.
+  // unavailable: the library is not installed or lacks a function. It stays open until the process ends.
   static Result<const ZmqLibrary*> open();
 };
 
@@ -43,18 +43,18 @@ struct EndZmqContext {
 class ZmqSocket {
  public:
   ZmqSocket() = default;
-  // `limit` messages for each peer; those who take none lose more.
+  // `limit`: messages queued per peer; a slow peer loses further ones.
   static Result<ZmqSocket> create(const ZmqLibrary& zmq, void* context, int type, int limit);
 
   Status bind(const std::string& endpoint);
   Status connect(const std::string& endpoint);
-  std::string endpoint() const;  // the last one bound, with its port
-  // One frame of a message, without waiting. False: it could not be taken.
+  std::string endpoint() const;  // the last endpoint bound, with its port
+  // Sends one frame of a message without waiting. Returns false if it could not be queued.
   bool send(std::string_view frame, bool more);
-  // The next frame there is, of at most `size` bytes; what is longer is cut, and its true size returned. -1:
-  // none.
+  // Receives the next frame available. A frame longer than `size` is truncated, and its full size returned;
+  // -1 if there is none.
   int receive(void* data, std::size_t size);
-  bool more() const;  // the frame just received has others behind it
+  bool more() const;  // true if more frames of the message follow
   void* get() const { return socket_.get(); }
   explicit operator bool() const { return socket_ != nullptr; }
 

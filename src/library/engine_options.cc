@@ -30,7 +30,7 @@ Result<std::size_t> find(const std::vector<Flag>& flags, std::string name) {
 Result<EngineFlags> engine_options(const char* model,
                                    std::span<const std::pair<std::string, std::string>> options) {
   EngineFlags flags;
-  flags.server.trust_request_chat_template = true;  // requests are the program's own
+  flags.server.trust_request_chat_template = true;  // all requests come from the program itself
   std::vector<std::string> ignored;
   Command command{.name = "library", .summary = {}, .flags = engine_flag_table(flags)};
   std::ranges::move(peer_flags(ignored), std::back_inserter(command.flags));
@@ -57,7 +57,7 @@ Result<EngineFlags> engine_options(const char* model,
   PAGODA_RETURN_IF_ERROR(store_flags(line, environment));
   PAGODA_RETURN_IF_ERROR(apply_environment(environment, flags));
   if (!ignored.empty()) log_warning("library", ignored_flags_text(ignored));
-  // Ranks are processes forked before any thread exists, which a library cannot ask for.
+  // Ranks are processes forked before any thread exists, which a library cannot guarantee.
   if (flags.tensor_parallel_size != 1)
     return unimplemented("tensor_parallel_size: only `pagoda serve` runs several ranks");
   return flags;

@@ -1,5 +1,5 @@
 #pragma once
-// Options of the C interface -> EngineFlags, by the rows that the command line has. Threads: any.
+// Options of the C interface -> EngineFlags, through the command line's flag tables. Threads: any.
 #include <span>
 #include <string>
 #include <utility>
@@ -9,7 +9,8 @@
 
 namespace pagoda {
 
-// Names with _ or -; then the environment, then the file of "config". invalid_argument names the option.
+// Option names may use _ or -. Options take precedence over the environment, and that over the file of
+// "config". invalid_argument names the option.
 Result<EngineFlags> engine_options(const char* model,
                                    std::span<const std::pair<std::string, std::string>> options);
 

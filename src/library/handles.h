@@ -1,6 +1,6 @@
 #pragma once
-// The library's two handles, and what each function of pagoda.h does around its work: no exception leaves, an
-// error's sentence is kept for its thread, memory goes over to the caller. Threads: any.
+// The library's two handles, and helpers for the functions of pagoda.h: they stop exceptions, keep the error
+// message for the calling thread, and hand over memory to the caller. Threads: any.
 #include <pagoda.h>
 
 #include <algorithm>
@@ -26,11 +26,11 @@ struct LibraryEngine {
   std::atomic<std::uint64_t> next_id{1};
 };
 
-// Keeps the sentence for pagoda_last_error, and returns the code.
+// Keeps the message for pagoda_last_error and returns the code.
 pagoda_status fail(pagoda_status code, std::string message);
 pagoda_status told(const Status& status);
 
-// No exception leaves the library.
+// Runs `body` and converts exceptions to codes: none leaves the library.
 template <class Body>
 pagoda_status guarded(Body&& body) {
   try {
@@ -44,7 +44,7 @@ pagoda_status guarded(Body&& body) {
 
 inline pagoda_status missing(const char* what) { return fail(PAGODA_INVALID, concat(what, " is NULL")); }
 
-// A copy that pagoda_free gives back.
+// A copy for the caller, to be freed by pagoda_free.
 template <class T>
 T* hand_over(const T* data, std::size_t count) {
   T* copy = static_cast<T*>(std::malloc(sizeof(T) * (count + 1)));
@@ -58,7 +58,7 @@ inline void hand_over(const std::string& from, char** text, std::size_t* length)
   *length = from.size();
 }
 
-// Fills in what the caller's version of the struct has.
+// Copies the fields that the caller's version of the struct has, and zeroes fields unknown here.
 template <class T>
 pagoda_status copy_out(const T& from, T* to, std::size_t size) {
   std::memcpy(to, &from, std::min(size, sizeof(T)));
@@ -69,7 +69,7 @@ pagoda_status copy_out(const T& from, T* to, std::size_t size) {
 }  // namespace pagoda
 
 struct pagoda_engine {
-  std::shared_ptr<pagoda::LibraryEngine> engine;  // queues have it, too
+  std::shared_ptr<pagoda::LibraryEngine> engine;  // shared with its queues
 };
 
 struct pagoda_queue {

@@ -1,5 +1,5 @@
 #pragma once
-// A pagoda_output as JSON text, in the form that pagoda_next_json documents. Threads: any.
+// Writes a pagoda_output as JSON, in the form documented at pagoda_next_json. Threads: any.
 #include "api/json.h"
 #include "library/output_record.h"
 

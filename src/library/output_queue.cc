@@ -9,14 +9,14 @@
 
 namespace pagoda {
 namespace {
-constexpr std::chrono::milliseconds kLook{500};  // between two looks whether the engine lives
+constexpr std::chrono::milliseconds kLook{500};  // interval of checks that the engine is alive
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 }  // namespace
 
 OutputQueue::~OutputQueue() {
   std::unordered_map<std::uint64_t, Call> last;
   const std::lock_guard lock(mutex_);
-  last.swap(calls_);  // later callers find an empty list; declared first, it ends without the lock
+  last.swap(calls_);  // later callers find no calls; `last` is destroyed after unlocking
 }
 
 void OutputQueue::ring(std::uint64_t id) {
@@ -36,7 +36,7 @@ void OutputQueue::ring(std::uint64_t id) {
 Status OutputQueue::compile_grammar(ApiGeneration& call, std::uint64_t id) {
   Status refused = ok_status();
   for (GrammarSpec& grammar : call.grammars) {
-    CHECK(api_.grammars != nullptr);  // or the call would have been refused
+    CHECK(api_.grammars != nullptr);  // otherwise the call was refused earlier
     const auto outcome = std::make_shared<std::promise<Result<CompiledConstraint>>>();
     auto ready = outcome->get_future();
     api_.grammars->compile(id, std::move(grammar), [outcome](Result<CompiledConstraint> compiled) {
@@ -58,7 +58,7 @@ Status OutputQueue::submit(ParsedCall call, std::uint64_t id) {
   CHECK(call.requests.size() == 1);
   AnswerOptions options = std::move(call.response);
   options.return_token_ids = true;
-  options.parser.reset();  // the text is what the model says
+  options.parser.reset();  // the text is returned unparsed
   auto writer = std::make_unique<RecordWriter>(std::move(options), call.response.stream, *api_.tokenizer);
   RecordWriter* const borrowed = writer.get();
   ApiGeneration parts;
@@ -98,7 +98,7 @@ void OutputQueue::let_go(std::uint64_t id, bool ended, std::unique_lock<std::mut
   if (ended || call.aborted) {
     const Call last = std::move(call);
     calls_.erase(place);
-    lock.unlock();  // the end of a generation waits for the engine's thread, which may be ringing here
+    lock.unlock();  // destroying a generation waits for the engine thread, which may be in ring()
     changed_.notify_all();
   } else if (std::exchange(call.rung, false)) {
     bell_.push_back(id);
@@ -118,7 +118,7 @@ bool OutputQueue::abort(std::uint64_t id) {
 std::unique_ptr<OutputRecord> OutputQueue::look_at(std::uint64_t id, std::unique_lock<std::mutex>& lock) {
   const auto place = calls_.find(id);
   if (place == calls_.end()) return nullptr;
-  Call& call = place->second;  // stays where it is while it is busy
+  Call& call = place->second;  // not erased while busy
   if (call.busy) {
     call.rung = true;
     return nullptr;

@@ -1,11 +1,12 @@
 #pragma once
-// OutputQueue: where a program's requests go in and their outputs come out, in the order in which they come.
+// OutputQueue: takes a program's requests and returns their outputs in order of arrival.
 //
 //     submit() -> server/generation.h ... wake() -> bell -> next(): pump, and what is fresh as a record
 //
-// Invariants: a request ends with one record that is finished, unless it was aborted; nothing runs in the
-// engine for a queue that is gone. Bounded by what the engine has let in. Threads: any; a request is pumped
-// by one at a time, outside the lock, since the engine's thread rings under its own. Borrows engine and API.
+// Invariants: a request ends with one finished record, unless it was aborted; after the queue's destruction,
+// the engine runs nothing for it. Bounded by the engine's admission. Threads: any; a request is pumped by one
+// thread at a time, outside the lock, since the engine thread calls ring() under its own lock. Borrows engine
+// and API.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -29,39 +30,39 @@ namespace pagoda {
 class OutputQueue {
  public:
   OutputQueue(EngineClient& engine, const ApiContext& api) : engine_(engine), api_(api) {}
-  ~OutputQueue();  // aborts what runs
+  ~OutputQueue();  // aborts running requests
   OutputQueue(const OutputQueue&) = delete;
 
-  // `id`: of the request; unique in the engine. Compiles the call's grammar first, if it has one.
+  // `id`: the request's id, unique in the engine. Compiles the call's grammar first, if any.
   Status submit(ParsedCall call, std::uint64_t id);
-  // A protocol's own call, of which one record comes, with its body. `id`: of its first request; those of the
-  // others follow. It does not stream.
+  // Submits a protocol's call, which yields one record with the answer's body. `id`: id of its first request;
+  // the others' ids follow. Must not stream.
   Status submit(ApiGeneration call, std::uint64_t id);
-  bool abort(std::uint64_t id);  // false: it has ended
+  bool abort(std::uint64_t id);  // false if it has ended
 
   enum class Nothing { timeout, idle, dead };
   struct Taken {
-    std::unique_ptr<OutputRecord> record;  // null: `why`
+    std::unique_ptr<OutputRecord> record;  // null: see `why`
     Nothing why = Nothing::timeout;
   };
-  // Absent timeout: until something comes or nothing runs.
+  // Without a timeout, waits until an output arrives or no request is running.
   Taken next(std::optional<std::chrono::milliseconds> timeout);
 
  private:
   struct Call {
     std::unique_ptr<Generation> generation;
-    RecordWriter* writer = nullptr;  // the generation's; null: its answer is a body
+    RecordWriter* writer = nullptr;  // owned by generation; null: the answer is a body
     std::string body = {};
-    bool busy = false;     // somebody pumps it
-    bool rung = false;     // meanwhile something has come
-    bool aborted = false;  // meanwhile it was aborted
+    bool busy = false;     // a thread pumps the call
+    bool rung = false;     // output arrived while busy
+    bool aborted = false;  // aborted while busy
   };
 
   void ring(std::uint64_t id);
   Status start(ApiGeneration call, RecordWriter* writer, std::uint64_t id);
   Status compile_grammar(ApiGeneration& call, std::uint64_t id);
   std::unique_ptr<OutputRecord> look_at(std::uint64_t id, std::unique_lock<std::mutex>& lock);
-  // After somebody has worked at it without the lock. Drops it where it has ended.
+  // Called after work done without the lock. Erases the call if it has ended or was aborted.
   void let_go(std::uint64_t id, bool ended, std::unique_lock<std::mutex>& lock);
 
   EngineClient& engine_;

@@ -120,7 +120,7 @@ std::unique_ptr<OutputRecord> RecordWriter::take_record(std::uint64_t id) {
   if (!error().ok()) return record;
   for (std::size_t i = 0; i < state_.choices.size(); ++i) {
     ChoiceState& choice = state_.choices[i];
-    // A stream has choices with news, their end included, once.
+    // A stream's record only has choices with new output; a choice's end is reported once.
     const bool fresh = !choice.fresh.token_ids.empty() || !choice.fresh.text.empty();
     const bool ends = choice.finished() && !choice.begun;
     if (stream_ && !fresh && !ends) continue;

@@ -1,4 +1,4 @@
-// The functions of pagoda.h that make engines and queues, and that requests and outputs go through.
+// The functions of pagoda.h for engines, queues, requests and outputs.
 #include <boost/json.hpp>
 #include <chrono>
 #include <ctime>
@@ -48,7 +48,7 @@ pagoda_status submit(pagoda_queue* queue, CallKind kind, const char* field, boos
     return fail(PAGODA_INVALID, concat("params must be a JSON object",
                                        body ? std::string() : concat(": ", body.error().message())));
   boost::json::object& fields = body->as_object();
-  // The prompt comes beside them, and whoever asks has it already.
+  // The prompt is passed separately, and the caller has it already (echo).
   for (const char* given : {"prompt", "messages", "echo"})
     if (fields.contains(given)) return fail(PAGODA_INVALID, concat("params must not have '", given, "'"));
   fields[field] = std::move(prompt);

@@ -1,4 +1,4 @@
-// The functions of pagoda.h that ask the engine and its tokenizer, and steer the engine as a whole.
+// The functions of pagoda.h that query the engine and its tokenizer, and control the engine as a whole.
 #include <boost/json.hpp>
 #include <future>
 #include <string_view>
@@ -16,7 +16,7 @@ using namespace pagoda;  // NOLINT: the room's own names; the C ones all begin w
 
 namespace {
 
-// That of tokenizer_config.json.
+// The pad token of tokenizer_config.json; -1 if none.
 TokenId pad_token(const ApiContext& api, const Tokenizer& tokenizer) {
   const Result<boost::json::value> info = parse_json(api.tokenizer_info);
   if (!info || !info->is_object()) return -1;
@@ -26,7 +26,7 @@ TokenId pad_token(const ApiContext& api, const Tokenizer& tokenizer) {
   return tokenizer.find(named->as_string()).value_or(-1);
 }
 
-// Waits for what the engine's thread does between two steps.
+// Waits for a control operation that the engine thread performs between two steps.
 template <class Ask>
 pagoda_status controlled(const Ask& ask) {
   const auto outcome = std::make_shared<std::promise<Status>>();
@@ -72,7 +72,7 @@ pagoda_stats stats_of(const EngineSnapshot& held) {
       .num_blocks_swapped_in = held.totals.blocks_swapped_in};
 }
 
-// Those of several engines, which are alike.
+// Adds up the statistics of several identical engines.
 void add_stats(pagoda_stats& sum, const pagoda_stats& engine) {
   sum.block_size = engine.block_size;
   sum.num_blocks += engine.num_blocks;
@@ -269,7 +269,8 @@ pagoda_status pagoda_get_metrics(pagoda_engine* engine, char** text, size_t* tex
     if (engine == nullptr || text == nullptr || text_length == nullptr)
       return missing("engine, text or text_length");
     AssembledEngine& own = *engine->engine->assembled;
-    // Outputs are there before the step that made them has ended; once it has, the gauges know of it, too.
+    // Outputs are available before their step has ended. Waiting for its end makes the gauges include that
+    // step.
     EngineClient& client = own.client();
     for (std::size_t i = 0; i < client.num_engines(); ++i)
       static_cast<void>(held_between_steps(client.engine(i)));

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxQueued = 2048, kMaxAtOnce = 512;
 constexpr std::chrono::seconds kInterval{1}, kBetweenWarnings{60};
 constexpr int kTimeoutSeconds = 5;
 
-// Ids have to be apart from those of every other process; nothing is decided by them.
+// Ids must differ from those of all other processes, so they are random; nothing depends on their values.
 std::string random_hex(std::size_t digits) {
   thread_local std::mt19937_64 random{std::random_device{}()};
   constexpr char kHex[] = "0123456789abcdef";
@@ -96,7 +96,7 @@ void OtlpExporter::run() {
     (status.ok() ? sent_ : dropped_).add(static_cast<double>(spans.size()));
     if (status.ok()) continue;
     std::unique_lock lock(mutex_);
-    if (ending_) {  // nobody is there: the rest would wait for nothing
+    if (ending_) {  // the collector is unreachable: drop the rest
       dropped_.add(static_cast<double>(queue_.size()));
       return;
     }

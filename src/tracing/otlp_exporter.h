@@ -1,7 +1,7 @@
 #pragma once
-// OtlpExporter: posts spans to a collector, from a bounded queue, by a thread of its own. What does not fit,
-// or cannot be sent, is lost and counted; nobody waits for it. A trace that its caller does not sample is not
-// told. Errors: invalid_argument, an endpoint that is none. Threads: on_span() from any.
+// OtlpExporter: posts spans to a collector, from a bounded queue on a separate thread. Spans that do not fit
+// or cannot be sent are dropped and counted; callers never wait. Traces that their caller does not sample are
+// skipped. Errors: invalid_argument for an invalid endpoint. Threads: on_span() from any.
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -19,10 +19,11 @@ namespace pagoda {
 
 class OtlpExporter final : public SpanSink {
  public:
-  // `endpoint`: http(s)://HOST:PORT[/PATH]; without a path /v1/traces. `clock` is that of the spans.
+  // `endpoint`: http(s)://HOST:PORT[/PATH]; the default path is /v1/traces. `clock`: the clock of the spans'
+  // times.
   static Result<std::unique_ptr<OtlpExporter>> create(const std::string& endpoint, const Clock& clock,
                                                       std::string_view version, MetricsRegistry& metrics);
-  ~OtlpExporter() override;  // tries once to send what is queued
+  ~OtlpExporter() override;  // tries once to send the queued spans
 
   void on_span(RequestSpan span) override;
 

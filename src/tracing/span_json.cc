@@ -17,7 +17,7 @@ json::object attribute(std::string_view key, json::object value) {
 json::object text(std::string_view key, const std::string& value) {
   return attribute(key, {{"stringValue", value}});
 }
-// 64-bit integers are texts in Protobuf's JSON.
+// 64-bit integers are strings in Protobuf's JSON.
 json::object number(std::string_view key, std::int64_t value) {
   return attribute(key, {{"intValue", std::to_string(value)}});
 }

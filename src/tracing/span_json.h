@@ -1,7 +1,7 @@
 #pragma once
-// Spans as an OTLP ExportTraceServiceRequest in JSON: a span of kind server for each call, with vLLM's
-// attributes (gen_ai.*) and an event where a phase begins. Threads: any. Source: OpenTelemetry's protocol,
-// "OTLP/HTTP, JSON Protobuf Encoding"; vLLM's tracing.
+// Writes spans as an OTLP ExportTraceServiceRequest in JSON: one span of kind server per call, with vLLM's
+// attributes (gen_ai.*) and an event at the beginning of each phase. Threads: any. Source: OpenTelemetry's
+// protocol, "OTLP/HTTP, JSON Protobuf Encoding"; vLLM's tracing.
 #include <string>
 #include <vector>
 
@@ -11,10 +11,10 @@ namespace pagoda {
 
 struct TracedSpan {
   RequestSpan span;
-  std::string trace_id, span_id, parent_id;  // hexadecimal; no parent: empty
+  std::string trace_id, span_id, parent_id;  // hexadecimal; parent_id empty if none
 };
 
-// `unix_offset`: what makes nanoseconds since 1970 of the engine's clock.
+// `unix_offset`: added to the engine's clock to get nanoseconds since 1970.
 std::string otlp_json(const std::vector<TracedSpan>& spans, TimeNs unix_offset, const std::string& version);
 
 }  // namespace pagoda

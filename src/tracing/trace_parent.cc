@@ -21,7 +21,7 @@ std::optional<TraceParent> parse_trace_parent(std::string_view header) {
                          span = header.substr(36, 16), flags = header.substr(53, 2);
   if (!is_hex(version) || version == "ff" || !is_id(trace) || !is_id(span) || !is_hex(flags))
     return std::nullopt;
-  // A later version may have more behind it.
+  // Later versions may append more fields.
   if (header.size() > kLength && (version == "00" || header[kLength] != '-')) return std::nullopt;
   const char low = flags[1];
   const int digit = low <= '9' ? low - '0' : low - 'a' + 10;

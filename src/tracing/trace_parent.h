@@ -8,7 +8,7 @@
 namespace pagoda {
 
 struct TraceParent {
-  std::string trace_id, span_id;  // hexadecimal, in small letters, not all zero
+  std::string trace_id, span_id;  // lower-case hexadecimal, not all zero
   bool sampled = false;
 };
 
