@@ -41,13 +41,13 @@ inline constexpr SamplingNames kVllmSampling = {.min_p = "min_p",
                                                 .presence_penalty = "presence_penalty",
                                                 .frequency_penalty = "frequency_penalty",
                                                 .seed = "seed"};
-inline constexpr SamplingNames kLlamaSampling = {.min_p = "min_p",  // llama.cpp's and Ollama's
+inline constexpr SamplingNames kLlamaSampling = {.min_p = "min_p",  // as in llama.cpp and Ollama
                                                  .repetition_penalty = "repeat_penalty",
                                                  .presence_penalty = "presence_penalty",
                                                  .frequency_penalty = "frequency_penalty",
                                                  .seed = "seed"};
 void read_sampling(FieldReader& fields, const SamplingNames& names, SamplingParams& sampling);
-// "stop", or the protocol's name for it.
+// Reads stop strings from "stop" or the protocol's field `name`.
 void read_stops(FieldReader& fields, std::string_view name, AnswerOptions& answer);
 
 // The formats of reasoning and, if allowed, of tool calls in the answer to this prompt.

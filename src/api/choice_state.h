@@ -33,7 +33,7 @@ class ChoiceState {
     std::optional<std::string> name;     // set on the first piece of the call
     std::string id;                      // likewise; the model's own id, empty if it has none
     std::string arguments;               // or the input of a custom tool
-    const ToolOrigin* origin = nullptr;  // null if client and model use the same name
+    const ToolOrigin* origin = nullptr;  // null: same name and form for client and model
   };
   // Output since the writer last took it.
   struct Fresh {

@@ -1,7 +1,7 @@
 #pragma once
-// JSON of the API: strict reading within limits, and an append-only writer. No document model on the
-// way out: responses and stream chunks are written straight into a string.
-// Reading refuses: depth over kMaxJsonDepth, more than kMaxJsonKeys keys, a key given twice in one object,
+// JSON of the API: strict parsing within limits, and an append-only writer. Output needs no document model:
+// responses and stream chunks are written directly into a string.
+// Parsing refuses: depth over kMaxJsonDepth, more than kMaxJsonKeys keys, duplicate keys in an object,
 // invalid UTF-8, NaN/Infinity. Error messages are our own and contain no input. The code that reads a body
 // from a socket limits its size and accounts for its memory (server/memory_accounts.h).
 // Threads: any.

@@ -1,5 +1,5 @@
 #pragma once
-// Points in time as APIs write them.
+// Formats points in time for APIs.
 #include <cstdint>
 #include <string>
 

@@ -76,7 +76,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return name.starts_with(pattern);
 }
 
-// "…_20251119"
+// True if the name ends in a date: "…_20251119".
 bool has_date(std::string_view name) {
   constexpr std::size_t kDigits = 8;
   if (name.size() <= kDigits + 1) return false;

@@ -136,7 +136,8 @@ Status VectorPrompts::add_pair(std::string_view first, std::string_view second, 
     if (!ids) return ids.error();
     return add(*std::move(ids), 0, path);
   }
-  if (!context_.vectors->whole_prompt) return add_text(concat(first, second), path);  // a language model
+  // Language models take a pair as plain text.
+  if (!context_.vectors->whole_prompt) return add_text(concat(first, second), path);
   Result<EncodedPair> pair = context_.tokenizer->encode_pair(first, second);
   if (!pair) return invalid_argument(concat("'", path, "' cannot be tokenized.")).with_param(path);
   // The last token is kept: it ends the pair.

@@ -51,7 +51,7 @@ class VectorPrompts {
  private:
   Status add(std::vector<TokenId> ids, std::int32_t second, const std::string& path);
   Result<std::vector<TokenId>> encode(std::string_view text, const std::string& path);
-  bool writes_pairs() const;  // whether the chat template has places for a query and a document
+  bool writes_pairs() const;  // true if the chat template has places for a query and a document
 
   const ApiContext& context_;
   VectorWishes wishes_;

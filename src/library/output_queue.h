@@ -1,7 +1,7 @@
 #pragma once
 // OutputQueue: takes a program's requests and returns their outputs in order of arrival.
 //
-//     submit() -> server/generation.h ... wake() -> bell -> next(): pump, and what is fresh as a record
+//     submit() -> server/generation.h ... wake() -> bell -> next(): pump, new output as a record
 //
 // Invariants: a request ends with one finished record, unless it was aborted; after the queue's destruction,
 // the engine runs nothing for it. Bounded by the engine's admission. Threads: any; a request is pumped by one

@@ -21,7 +21,7 @@ inline std::size_t count_nodes(const boost::json::value& value) {
   return count;
 }
 
-// Values that replace a value of another type.
+// Values that replace a node, of various types.
 inline const std::vector<boost::json::value>& replacements() {
   static const auto* const values = new std::vector<boost::json::value>([] {
     std::vector<boost::json::value> out;

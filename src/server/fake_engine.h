@@ -254,7 +254,7 @@ class FakeEngine final : public EngineClient {
   std::map<RequestId, Running> running_;
   std::map<std::string, PrefixInfo> prefixes_;
   std::vector<SnapshotDone> snapshots_;
-  std::string too_late_;  // a tenant
+  std::string too_late_;  // a tenant whose requests are all refused
   bool ended_ = false, held_ = false;
   std::thread thread_, adder_;
 };

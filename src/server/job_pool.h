@@ -2,7 +2,7 @@
 // JobPool: threads for work that I/O threads must not do: JSON, templates, tokenizing, building answers. A
 // job has an owner (a tenant) and a cost (bytes), and runs without interruption; job_queue.h orders jobs.
 //     submit() -> waiting --a thread is free--> running -> done(End)
-//                    |  cancel(): gone, done is not called
+//                    |  cancel(): dropped, done is not called
 //                    `--waited longer than max_wait, or its deadline--> done(late) at that time, not run
 //   * One thread is reserved for small jobs. At most max_jobs and max_bytes of cost wait; an owner below its
 //     share of max_jobs is admitted even if others have filled the queue.

@@ -60,7 +60,7 @@ class RunningServer {
   FakeEngine engine;
   MetricsRegistry metrics;
   std::unique_ptr<Server> server;
-  Status ended;  // after join()
+  Status ended;  // result of run(); valid after join()
 
  private:
   TestModel model_;

@@ -43,7 +43,7 @@ struct ServerConfig {
   std::vector<const Protocol*> protocols;    // empty: all protocols
   std::string metrics_prefix = "vllm:";
   std::string root_path;          // path prefix of a proxy in front, accepted with or without; empty: none
-  bool page = true;               // at /
+  bool page = true;               // serve the page at /
   bool runtime_adapters = false;  // administrators may load and unload adapters
   bool access_log = true;
   bool handle_signals = true;      // SIGTERM and SIGINT drain, SIGHUP reloads
@@ -74,7 +74,7 @@ struct ServerConfig {
   std::chrono::milliseconds write_timeout{60'000};         // while the client reads nothing
   std::chrono::milliseconds stream_ping_interval{10'000};  // in an idle stream
   std::chrono::milliseconds keep_alive_timeout{75'000};    // between requests
-  std::chrono::milliseconds shutdown_timeout{30'000};      // for running requests on stop()
+  std::chrono::milliseconds shutdown_timeout{30'000};      // for running requests to finish on stop()
   std::chrono::milliseconds dead_engine_grace{5'000};      // with a failing /health, before run() gives up
 };
 

@@ -43,7 +43,7 @@ class MessageWriter final : public StateWriter {
   bool begun_ = false;
   Block open_ = Block::none;
   std::int32_t open_call_ = -1;
-  std::int64_t num_blocks_ = 0;  // begun
+  std::int64_t num_blocks_ = 0;  // blocks begun so far
 };
 
 // {"type": "error", "error": {"type", "message"}}

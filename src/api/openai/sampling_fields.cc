@@ -88,7 +88,7 @@ void read_logprobs(FieldReader& fields, const ApiContext& context, SamplingParam
   }
 }
 
-// true, false or "never", with vLLM's meanings.
+// Reads early_stopping: true, false or "never", with vLLM's meanings.
 void read_early_stopping(FieldReader& fields, SamplingParams& sampling) {
   const json::value* value = fields.raw("early_stopping", {"boolean", "string"});
   if (value == nullptr) return;
@@ -118,7 +118,8 @@ void read_beam_search(FieldReader& fields, SamplingParams& sampling, const Respo
     fields.fail("best_of", "above 'n' is not available when 'stream' is true");
 }
 
-// Mistral's and SGLang's names of the seed, transformers' and TGI's word for greedy.
+// Reads other names of the seed (Mistral, SGLang), and do_sample (transformers, TGI), which is false for
+// greedy.
 void read_other_names(FieldReader& fields, SamplingParams& sampling) {
   for (const std::string_view name : {"random_seed", "sampling_seed"})
     if (const auto seed = fields.integer(name, -1, std::numeric_limits<std::int64_t>::max());
@@ -133,7 +134,7 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
                           ResponseOptions& response, Warnings& warnings) {
   assign_if_given(sampling.use_beam_search, fields.boolean("use_beam_search"));
   response.cumulative_logprob = sampling.use_beam_search;
-  // The model's defaults are for sampling.
+  // The model's defaults only apply to sampling, not to beam search.
   const bool beams = sampling.use_beam_search;
   if (!beams) sampling = default_sampling(context);
   if (beams) sampling.temperature = 0;
@@ -164,7 +165,7 @@ void read_sampling_fields(FieldReader& fields, const ApiContext& context, Sampli
   read_stops(fields, "stop", response);
   assign_if_given(response.include_stop, fields.boolean("include_stop_str_in_output"));
   assign_if_given(response.skip_special_tokens, fields.boolean("skip_special_tokens"));
-  (void)fields.boolean("spaces_between_special_tokens");  // only slow tokenizers of transformers heed it
+  (void)fields.boolean("spaces_between_special_tokens");  // only affects transformers' slow tokenizers
   read_logprobs(fields, context, sampling, response);
   read_beam_search(fields, sampling, response);
   if (sampling.processed_logprobs && (beams || sampling.best_of > sampling.n))

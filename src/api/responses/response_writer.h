@@ -2,11 +2,10 @@
 // ResponseWriter: writes an answer as OpenAI's response object, whole or as stream events, and stores it once
 // it is complete. The answer is a list of items (reasoning, message, function calls), each with at most one
 // part; only the last item grows.
-//
 //     response.created, response.in_progress,
-//     for each item: output_item.added, [content_part.added], …delta*, …done, [content_part.done],
-//     output_item.done response.completed | response.incomplete | response.failed
-//
+//     per item: output_item.added, [content_part.added], …delta*, …done, [content_part.done],
+//               output_item.done,
+//     response.completed | response.incomplete | response.failed
 // Invariants: sequence_number counts events from 0; an item that is done does not change. Source: OpenAI's
 // API reference and its OpenAPI file. Threads: none.
 #include <cstdint>

@@ -24,7 +24,7 @@ boost::json::array conversation_after(const StoredAnswer& stored);
 std::string response_of_item(std::string_view item_id);
 // nullopt if the response has no such item.
 std::optional<boost::json::object> item_of(const StoredAnswer& stored, std::string_view item_id);
-// The response with another status.
+// The stored response with its status replaced.
 std::string with_status(const StoredAnswer& stored, std::string_view status);
 
 }  // namespace pagoda

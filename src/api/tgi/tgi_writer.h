@@ -32,7 +32,7 @@ class TgiWriter final : public StateWriter {
   const bool details_, prefill_, in_list_;
   IncrementalDetokenizer stream_;
   std::string text_;       // sent in events so far
-  std::int64_t told_ = 0;  // events
+  std::int64_t told_ = 0;  // events sent
 };
 
 // {"error", "error_type"}
