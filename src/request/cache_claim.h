@@ -1,6 +1,6 @@
 #pragma once
-// CacheClaim: what the users of a row of the prefix cache have said of it: whose it is, and what keeping it
-// is worth (request/cache_hint.h, as points in time). Plain data.
+// CacheClaim: the owner of a row of the prefix cache, and how much keeping the row is worth to its users
+// (request/cache_hint.h, converted to points in time). Plain data.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,10 +13,10 @@ namespace pagoda {
 struct CacheClaim {
   CacheOwner owner = {};
   std::int32_t priority = CacheHint::kUsual;
-  TimeNs expires = 0;       // nobody comes for it later; 0: nobody knows
-  TimeNs pinned_until = 0;  // it goes after all others until then
+  TimeNs expires = 0;       // no use is expected later; 0: unknown
+  TimeNs pinned_until = 0;  // until then the row is evicted after all unpinned rows
 
-  // The claim on a row that another has used, too.
+  // The combined claim on a row that two users share.
   CacheClaim joined_by(const CacheClaim& other) const {
     return {.owner = owner.joined_by(other.owner),
             .priority = std::max(priority, other.priority),

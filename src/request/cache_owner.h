@@ -1,7 +1,7 @@
 #pragma once
-// CacheOwner: whose a row of the prefix cache is, so that a session's or a tenant's rows can be erased. Names
-// are kept as numbers, which are the same in every process. A row that several sessions of a tenant have used
-// is the tenant's; one that several tenants have used is nobody's. Plain data.
+// CacheOwner: the tenant and session that own a row of the prefix cache, so that the rows of either can be
+// erased. Names are stored as hashes, which are the same in every process. A row used by several sessions of
+// one tenant belongs to the tenant; a row used by several tenants has no owner. Plain data.
 #include <cstdint>
 #include <string_view>
 
@@ -18,12 +18,12 @@ struct CacheOwner {
     const std::uint64_t number = xxh64(name);
     return number == 0 ? 1 : number;
   }
-  // Whose a row is that another has used, too.
+  // The owner of a row that `other` has used as well.
   CacheOwner joined_by(const CacheOwner& other) const {
     if (tenant != other.tenant) return {};
     return {.tenant = tenant, .session = session == other.session ? session : 0};
   }
-  // Whether erasing the rows of this owner erases those of `other`: 0 stands for any here.
+  // True if erasing the rows of this owner erases those of `other`. Here 0 matches any tenant or session.
   bool covers(const CacheOwner& other) const {
     return (tenant == 0 || tenant == other.tenant) && (session == 0 || session == other.session);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Change: one of the three verbs that all decoding is made of (PagedAttention §5.2): fork, append, free.
-// decoding/ decides them from a step's candidates; the scheduler carries them out, in order.
+// Change: one of the three operations that all decoding strategies consist of (PagedAttention §5.2): fork,
+// append, free. decoding/ derives them from a step's candidates; the scheduler applies them in order.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,16 +26,16 @@ struct Change {
   // append
   TokenId token = -1;
   float logprob = 0;
-  std::optional<TokenLogprobs> logprobs = std::nullopt;  // when asked for
-  double cumulative_logprob = 0;  // the sequence's log-probability after the change; set as it is carried out
+  std::optional<TokenLogprobs> logprobs = std::nullopt;  // if requested
+  double cumulative_logprob = 0;  // the sequence's log-probability after the change; set when it is applied
 
   // free
   FinishReason reason = FinishReason::stop;
   std::optional<TokenId> stop_token = std::nullopt;
-  bool discard = false;  // a dropped beam: forgotten, and no choice of the answer
+  bool discard = false;  // a dropped beam: removed entirely, not a choice of the answer
 };
 
-// Gives out the ids of one engine.
+// Generates the sequence ids of one engine.
 class SequenceIds {
  public:
   SequenceId next() { return SequenceId{++last_}; }

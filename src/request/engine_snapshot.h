@@ -1,9 +1,9 @@
 #pragma once
-// EngineSnapshot: what an engine holds between two steps, and what has happened since the snapshot before, as
-// plain numbers. /debug/kv, the page's frames (page/live_frames.h), files of runs, the log line and the C
-// library's statistics are written from it. Nothing in it refers to the engine. Lists are flat: a request
-// names its range of sequences, a sequence its range of blocks. Units: times in ns of the engine's clock.
-// Threads: none; it is handed over whole.
+// EngineSnapshot: an engine's state between two steps, and the events since the previous snapshot, as plain
+// numbers. Source for /debug/kv, the page's frames (page/live_frames.h), run files, the log line and the C
+// library's statistics. It holds no reference into the engine. Lists are flat: a request names its range of
+// sequences, a sequence its range of blocks. Units: ns of the engine's clock. Threads: none; moved as a
+// whole.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,8 +18,8 @@
 
 namespace pagoda {
 
-// How much a snapshot says of each request. `full` adds its reason, as the scheduler gives it, and reference
-// counts of blocks; `lean` can be taken ten times a second.
+// Level of detail per request. `full` adds the reason given by the scheduler, and the reference counts of
+// blocks; `lean` is cheap enough to take ten times a second.
 enum class SnapshotDetail : std::uint8_t { lean, full };
 
 struct SequenceSnapshot {
@@ -28,9 +28,9 @@ struct SequenceSnapshot {
   SequenceState state = SequenceState::parked;
   std::int32_t num_tokens = 0, num_computed_tokens = 0;
   float cumulative_logprob = 0;
-  std::int32_t first_virtual = -1;  // start of its slot, under a manager that shows pages in slots
+  std::int32_t first_virtual = -1;  // start of its slot; only for managers that map pages into slots
   std::int32_t num_swapped = 0;     // blocks in the swap space
-  std::uint32_t first_block = 0, num_blocks = 0;  // range of EngineSnapshot::blocks; none unless resident
+  std::uint32_t first_block = 0, num_blocks = 0;  // range in EngineSnapshot::blocks; empty unless resident
 
   bool operator==(const SequenceSnapshot&) const = default;
 };
@@ -40,14 +40,14 @@ struct RequestSnapshot {
   GroupState state = GroupState::waiting;
   StandingCode code = StandingCode::running;
   bool beam = false;
-  std::int64_t position = 0;       // in its queue, 0 is next; among the running by age
-  std::int64_t blocks_needed = 0;  // to be admitted; lean: only of the first of a queue
-  std::string reason = {};         // one sentence: why it waits, or that it runs; full only
-  std::string adapter = {};        // its name; empty: none; full only
+  std::int64_t position = 0;       // in its queue, 0 is next; running requests: by age
+  std::int64_t blocks_needed = 0;  // for admission; lean: only for the first request of a queue
+  std::string reason = {};         // one sentence: why the request waits, or that it runs; full only
+  std::string adapter = {};        // adapter name; empty: none; full only
   std::int32_t num_preemptions = 0, num_cached_tokens = 0, num_prompt_tokens = 0;
   std::int64_t num_output_tokens = 0;
   TimeNs arrival = 0, first_scheduled = 0, first_token = 0;  // 0: not yet
-  std::uint32_t first_sequence = 0, num_sequences = 0;       // range of EngineSnapshot::sequences
+  std::uint32_t first_sequence = 0, num_sequences = 0;       // range in EngineSnapshot::sequences
 
   bool operator==(const RequestSnapshot&) const = default;
 };
@@ -82,15 +82,15 @@ struct EventSnapshot {
   PoolEvent event;
 };
 
-// Sums since the start: the difference of two tells of the time between.
+// Sums since the start; subtract two snapshots to get the totals of the interval.
 struct EngineTotals {
   std::int64_t steps = 0;
-  KvUsage usage;                   // the pool after each step, all steps together
+  KvUsage usage;                   // pool usage after each step, summed over all steps
   std::int64_t blocks_copied = 0;  // copy-on-write
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
   std::int64_t batched_tokens = 0, padded_tokens = 0;
-  std::int64_t running_requests = 0;  // in each step, all steps together
+  std::int64_t running_requests = 0;  // running requests of each step, summed over all steps
   std::int64_t prompt_tokens = 0, generation_tokens = 0;
   std::int64_t prefix_cache_queries = 0, prefix_cache_hits = 0;  // tokens
 };
@@ -102,27 +102,28 @@ struct EngineSnapshot {
   std::int32_t max_num_seqs = 0, max_num_batched_tokens = 0, max_model_len = 0;
   std::vector<KvGroup> groups;
 
-  // The engine's present state.
+  // The engine's current state.
   std::int64_t step = 0;
   TimeNs now = 0;
   std::int64_t num_free_blocks = 0;
-  std::int64_t num_available_blocks = 0;  // free, and not set aside for prompts that were admitted
+  std::int64_t num_available_blocks = 0;  // free, and not promised to admitted prompts
   std::int64_t num_free_swap_blocks = 0;
   KvUsage usage;
   EngineTotals totals;
-  std::vector<RequestSnapshot> requests;    // running, swapped, waiting; each in its order
+  std::vector<RequestSnapshot> requests;    // running, swapped, waiting; each in queue order
   std::vector<SequenceSnapshot> sequences;  // unfinished
-  std::vector<BlockId> blocks;              // all tables, KV group after KV group
-  std::vector<std::int32_t> ref_counts;     // references to these; full only
-  std::vector<BlockId> cached;              // nobody's, content kept; the next to be evicted first
+  std::vector<BlockId> blocks;              // all tables, KV group by KV group
+  std::vector<std::int32_t> ref_counts;     // references to `blocks`; full only
+  std::vector<BlockId> cached;              // unreferenced, content kept; next to be evicted first
   std::vector<PrefixSnapshot> prefixes;
 
-  // Events since the snapshot before (engine/live_feed.h); bounded: those that did not fit are only counted.
+  // Events since the previous snapshot (engine/live_feed.h). Bounded: events that do not fit are only
+  // counted, in num_missed.
   std::vector<StepSnapshot> steps;
   std::vector<EventSnapshot> events;
   std::vector<EndedSnapshot> ended;
   std::int64_t num_missed = 0;
-  bool every_step = false;  // the next step has a snapshot, too: none is left out
+  bool every_step = false;  // the next step also takes a snapshot, so no step is skipped
 
   std::span<const SequenceSnapshot> sequences_of(const RequestSnapshot& request) const {
     return std::span(sequences).subspan(request.first_sequence, request.num_sequences);

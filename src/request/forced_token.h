@@ -1,6 +1,6 @@
 #pragma once
-// The token that must come where a mask (token_constraint.h) leaves only one: it can be known without logits.
-// Threads: any.
+// The token that is forced where a mask (token_constraint.h) allows only one; it is known without computing
+// logits. Threads: any.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pagoda {
 
-// The one token of `vocab_size` that may come; -1: none, or several.
+// The only token of `vocab_size` that the mask allows; -1 if it allows none or several.
 inline TokenId forced_token(std::span<const MaskWord> mask, std::int32_t vocab_size) {
   const std::size_t words = mask_words(vocab_size);
   TokenId only = -1;

@@ -1,6 +1,6 @@
 #pragma once
-// KvRowSource: the rows that this process's tiers keep, for whoever serves them to other processes
-// (kv_peer/peer_server.h). KvRowServer: that server, as the owner of the tiers sees it.
+// KvRowSource: the rows in this process's tiers, as seen by the server that offers them to other processes
+// (kv_peer/peer_server.h). KvRowServer: that server, as seen by the owner of the tiers.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -10,25 +10,26 @@
 
 namespace pagoda {
 
-// Threads: several at once; both calls may block.
+// Threads: called concurrently; both calls may block.
 class KvRowSource {
  public:
   virtual ~KvRowSource() = default;
 
   struct Question {
     std::span<const TierKey> keys;
-    TimeNs deadline = 0;    // SteadyClock; until then rows that are just being stored are waited for
-    TimeNs hold_until = 0;  // those that are here stay until then, as far as there is room
+    TimeNs deadline = 0;    // SteadyClock; rows that are still being stored are awaited until then
+    TimeNs hold_until = 0;  // rows that are present are kept until then, if there is space
   };
   virtual std::vector<bool> has(const Question& question) = 0;
-  // Writes the row into `bytes`. False: it is not here whole, with these tokens and so many bytes.
+  // Writes the row into `bytes`. Returns false unless the complete row is present with exactly these tokens
+  // and this size.
   [[nodiscard]] virtual bool read(const TierRow& row, std::span<std::byte> bytes) = 0;
 };
 
 class KvRowServer {
  public:
-  virtual ~KvRowServer() = default;             // nothing is asked of the source any more
-  virtual void serve(KvRowSource& source) = 0;  // once; returns at once
+  virtual ~KvRowServer() = default;             // afterwards the source is no longer called
+  virtual void serve(KvRowSource& source) = 0;  // called once; does not block
 };
 
 }  // namespace pagoda

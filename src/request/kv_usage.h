@@ -1,21 +1,20 @@
 #pragma once
-// KvUsage: the account of the KV pool. Plain counts.
+// KvUsage: how the KV pool is used. Plain counts.
 #include <cstdint>
 
 namespace pagoda {
 
-// The use of every token slot of the pool at this moment (paper Fig. 2), and the slots saved by sharing (Fig.
-// 15).
+// The current use of every token slot of the pool (paper Fig. 2), and the slots saved by sharing (Fig. 15).
 struct KvUsage {
   std::int64_t total_slots = 0;
   std::int64_t token_slots = 0;      // hold K/V of live sequences; a shared slot counts once
-  std::int64_t reserved_slots = 0;   // allocated for tokens still to come that will be used
+  std::int64_t reserved_slots = 0;   // allocated for future tokens that will use them
   std::int64_t internal_slots = 0;   // allocated and never used
   std::int64_t external_slots = 0;   // unusable gaps between allocations
-  std::int64_t cached_slots = 0;     // content kept of finished sequences, evictable
-  std::int64_t allocated_slots = 0;  // in what is in use
+  std::int64_t cached_slots = 0;     // content kept from finished sequences, evictable
+  std::int64_t allocated_slots = 0;  // in the blocks in use
   std::int64_t blocks_in_use = 0;
-  std::int64_t blocks_without_sharing = 0;  // the same if every sequence had its own
+  std::int64_t blocks_without_sharing = 0;  // blocks_in_use if no sequence shared blocks
 
   KvUsage& operator+=(const KvUsage& other) {
     total_slots += other.total_slots;

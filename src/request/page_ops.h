@@ -1,7 +1,7 @@
 #pragma once
-// Changes that a step makes to the mapping of virtual KV blocks onto physical pages. Ids and counts only;
-// every other manager has none. Block tables then hold virtual blocks (the place in the address space), and
-// the copies of a batch name physical pages, so copying and mapping do not depend on each other.
+// Changes that a step makes to the mapping of virtual KV blocks to physical pages. Ids and counts only; used
+// by the virtual KV manager alone. Block tables then hold virtual blocks (places in the address space), while
+// a batch's copies name physical pages, so copying and mapping are independent.
 #include <cstdint>
 
 #include "request/ids.h"
@@ -11,9 +11,10 @@ namespace pagoda {
 inline constexpr BlockId kNoPage{-1};
 inline constexpr BlockId kNoBlock{-1};
 
-// Virtual blocks block, block + 1, … (`count` of them) show pages page, page + 1, …, whatever they showed
-// before; or none, when `page` is kNoPage. Of kNoBlock: nobody needs what is in pages page, page + 1, …, and
-// the system may have their memory back; whoever uses one of them later finds it there, with other content.
+// Maps virtual blocks block, block + 1, … (`count` of them) to pages page, page + 1, …, replacing any
+// previous mapping; kNoPage unmaps them. If `block` is kNoBlock, the content of pages page, page + 1, … is no
+// longer needed and the system may reclaim their memory; a page that is used again has memory with other
+// content.
 struct PageMapping {
   BlockId block{};
   BlockId page{};

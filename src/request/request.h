@@ -1,5 +1,5 @@
 #pragma once
-// Request: what is handed to the engine. Tokens only: text stays with whoever submitted it.
+// Request: the input of the engine. Tokens only; the submitter keeps the text.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,17 +21,17 @@ struct Request {
   std::vector<TokenId> prompt_token_ids;  // at least one
   SamplingParams sampling;
   Work work;
-  std::shared_ptr<const TokenConstraintFactory> constraint;  // null: everything may be said
-  std::shared_ptr<const RequestAdapter> adapter;             // null: the model as it is
+  std::shared_ptr<const TokenConstraintFactory> constraint;  // null: unconstrained
+  std::shared_ptr<const RequestAdapter> adapter;             // null: the base model
   std::int32_t priority = 0;  // lower runs first under --scheduling-policy priority
-  std::string cache_salt;     // prefix-cache hits only among equal salts
+  std::string cache_salt;     // prefix-cache hits only between requests with equal salts
   CacheHint cache_hint;
-  std::string tenant;       // whose share of the machine it takes under a fair order; empty: nobody's
-  std::int32_t weight = 1;  // the tenant's share beside the others', at least 1
+  std::string tenant;       // charged for the request under a fair order; empty: no tenant
+  std::int32_t weight = 1;  // the tenant's relative share, at least 1
   TimeNs arrival_time = 0;
-  TimeNs deadline = 0;  // by the engine's clock: the request is aborted then if it has not ended; 0: none
-  std::optional<std::int32_t> data_parallel_rank;  // the engine that it goes to; absent: any
-  bool follows = false;  // its call's first request has been admitted: not refused for its wait
+  TimeNs deadline = 0;  // on the engine's clock; an unfinished request is aborted then; 0: none
+  std::optional<std::int32_t> data_parallel_rank;  // engine that must run the request; absent: any
+  bool follows = false;  // the first request of the same call was admitted: never refused for queue time
 };
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// RequestOutput: what one engine step adds to one request. The engine sends it to the request's sink;
-// the last one has finished == true. Sequences that finish in different steps are reported as they do.
+// RequestOutput: one engine step's contribution to one request. The engine sends it to the request's sink;
+// the last one has finished == true. Sequences that finish in different steps are reported as they finish.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -30,33 +30,33 @@ inline std::string_view finish_reason_name(FinishReason reason) {
 
 struct TokenLogprob {
   TokenId token;
-  float logprob;      // natural, from the raw logits, unless the request asks for processed ones
+  float logprob;      // natural log, from the raw logits unless the request asks for processed ones
   std::int32_t rank;  // 1 = most likely; ties share the better rank
 };
 
-// The chosen (or prompt) token first, then the requested number of most likely ones, best first.
+// The chosen (or prompt) token first, then the requested number of most likely tokens, best first.
 struct TokenLogprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;
 };
 
 struct SequenceDelta {
-  // Not a choice: what a beam search would answer now, whole, for whoever wants to watch. Bounds nothing.
+  // Not a choice: the complete answer that a beam search would give now, for clients that watch its progress.
   static constexpr std::int32_t kBestSoFar = -1;
 
   std::int32_t index = 0;               // choice index, 0 .. n-1, or kBestSoFar
-  std::vector<TokenId> token_ids;       // new ones; a stop token is included as the last
-  std::vector<TokenLogprobs> logprobs;  // one per new token when logprobs were asked for
+  std::vector<TokenId> token_ids;       // new tokens; a stop token is included as the last one
+  std::vector<TokenLogprobs> logprobs;  // one per new token if logprobs were requested
   double cumulative_logprob = 0;        // over all output tokens so far
   std::optional<FinishReason> finish_reason;
-  std::vector<float> vector;          // the whole answer, and no tokens, where the request pools (work.h)
-  std::optional<TokenId> stop_token;  // the token that ended it; absent for the first of eos_token_ids
+  std::vector<float> vector;  // the whole answer if the request pools (work.h); then there are no tokens
+  std::optional<TokenId> stop_token;  // ended the sequence; absent for the first of eos_token_ids
 };
 
 struct RequestOutput {
   RequestId id{};
   std::vector<SequenceDelta> deltas;
-  // In the first output when prompt_logprobs were asked for: one entry per prompt token, the first absent.
+  // In the first output if prompt_logprobs were requested: one entry per prompt token, the first absent.
   std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
   std::int32_t num_cached_tokens = 0;  // prompt tokens taken from the prefix cache
   RequestTimes times;                  // up to this output

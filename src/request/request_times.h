@@ -1,7 +1,7 @@
 #pragma once
-// RequestTimes: what happened to one request, and when. It comes with each of its outputs, as it stands then.
-// Not the time that a client sees: sockets and text come on top. Units: nanoseconds of the engine's clock; 0
-// where it has not happened yet. Plain data: any thread.
+// RequestTimes: the timeline of one request, included in each of its outputs as of that output. Client-side
+// latency is longer: sockets and text processing come on top. Units: nanoseconds of the engine's clock; 0 if
+// the event has not happened yet. Plain data: any thread.
 #include <cstdint>
 
 #include "base/clock.h"
@@ -10,10 +10,10 @@ namespace pagoda {
 
 struct RequestTimes {
   TimeNs arrival = 0, first_scheduled = 0, first_token = 0, last_token = 0;
-  TimeNs preempted_prefill = 0, preempted_decode = 0;  // out of the batch, before and after the first token
-  std::int64_t draft_tokens = 0, accepted_tokens = 0;  // proposed, and right
+  TimeNs preempted_prefill = 0, preempted_decode = 0;  // time preempted, before and after the first token
+  std::int64_t draft_tokens = 0, accepted_tokens = 0;  // proposed, and accepted
 
-  // Spans; what was spent preempted belongs to neither prefill nor decode.
+  // Durations. Time spent preempted counts as neither prefill nor decode.
   TimeNs queue() const { return first_scheduled == 0 ? 0 : first_scheduled - arrival; }
   TimeNs prefill() const { return first_token == 0 ? 0 : first_token - first_scheduled - preempted_prefill; }
   TimeNs decode() const { return first_token == 0 ? 0 : last_token - first_token - preempted_decode; }

@@ -1,9 +1,9 @@
 #pragma once
-// Records of the KV tiers: rows of K/V that leave the pool for a place where they are kept longer (host
-// memory, a disk), or arrive from there or from another server. The KV manager decides them by ids and hashes
-// (kv_cache/kv_tiers.h), a batch carries them, and the runner's TierEngine carries them out beside the steps
-// and answers with TierNews. All decisions follow from these records, so a run's log holds them and a replay
-// needs no tier. Plain data.
+// Records of the KV tiers: rows of K/V that leave the pool for longer-lived storage (host memory, a disk), or
+// arrive from there or from another server. The KV manager decides the moves by ids and hashes
+// (kv_cache/kv_tiers.h), a batch carries them, and the runner's TierEngine carries them out alongside the
+// steps and answers with TierNews. All decisions follow from these records, so a run log contains them and a
+// replay needs no tier. Plain data.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace pagoda {
 
-// The name of a row's content: the hash chained over the model, the salt and all tokens up to the row's end,
-// and the KV group. Rows of the same key have the same bytes.
+// Identifies the content of a row: the hash chained over the model, the salt and all tokens up to the row's
+// end, and the KV group. Rows with equal keys have identical bytes.
 struct TierKey {
   std::array<std::uint64_t, 4> chain{};
   std::int32_t group = 0;
@@ -29,28 +29,28 @@ struct TierKeyHasher {
   }
 };
 
-// An order to erase these rows, and of rows that tiers have and the engine does not know (damaged ones, those
-// of other models) the ones that were stored for this owner.
+// Erases the rows named in `keys`, and those rows stored for `owner` that are in a tier but unknown to the
+// engine (damaged rows, rows of other models).
 struct TierErase {
   std::unordered_set<TierKey, TierKeyHasher> keys;
   CacheOwner owner;
 };
 
-enum class TierTicket : std::uint64_t {};  // unique in an engine's life
+enum class TierTicket : std::uint64_t {};  // unique for the lifetime of an engine
 
-// A row as tiers see it.
+// A row as seen by tiers.
 struct TierRow {
   TierKey key;
-  std::vector<TokenId> tokens;  // this row's alone: compared on a fetch, beside the key
-  // When it was last used: larger is later, and no two records have the same. The end of a text is of no use
-  // without its beginning and comes first, so a tier drops rows in this order.
+  std::vector<TokenId> tokens;  // this row's tokens only; compared on a fetch, in addition to the key
+  // Time of last use: larger is later, and values are unique. The end of a text is useless without its
+  // beginning and gets the smaller value, so a tier can drop rows in ascending order.
   std::uint64_t use = 0;
-  double compute_s = 0;  // about what computing these tokens takes
+  double compute_s = 0;  // approximate time to compute these tokens
   CacheOwner owner = {};
 };
 
-// Bytes move between a tier and pages of the pool, pages_per_row of them in the row's order. The row is not
-// written while it leaves, and neither read nor written while it arrives.
+// Bytes move between a tier and the row's pages of the pool, in the row's order (pages_per_row pages). The
+// row is not written while it is stored, and neither read nor written while it is fetched.
 struct TierStore {
   TierTicket ticket{};
   TierRow row;
@@ -60,24 +60,25 @@ struct TierFetch {
   TierTicket ticket{};
   TierRow row;
   std::vector<BlockId> pages = {};
-  double patience_s = 0;  // lost if it has not arrived by then
+  double patience_s = 0;  // the fetch fails if the row has not arrived after this time
 };
 
-// Which of these rows do peers have? Those that can be fetched are `found` by the time that the ticket is
-// answered. Without keys it is a timer, answered when its patience is over.
+// Asks which of these rows peers have. Rows that can be fetched are in `found` when the ticket is answered.
+// Without keys it is a timer, answered after patience_s.
 struct TierAsk {
   TierTicket ticket{};
   std::vector<TierKey> keys;
-  CacheOwner owner = {};  // whose those rows are here
+  CacheOwner owner = {};  // owner of these rows on this server
   double patience_s = 0;
 };
 
 struct TierMoves {
-  // First: from here on the pages of these tickets may hold something else. Their answers are of no interest.
+  // Processed first: afterwards the pages of these tickets may be reused. Answers to these tickets are
+  // ignored.
   std::vector<TierTicket> cancels;
   std::vector<TierStore> stores;
   std::vector<TierFetch> fetches;
-  std::vector<TierRow> touches;  // rows in the tiers that are used again; without tokens
+  std::vector<TierRow> touches;  // rows in the tiers that were used again; without tokens
   std::vector<TierAsk> asks;
 
   bool empty() const {
@@ -92,13 +93,13 @@ struct TierMoves {
   }
 };
 
-// Some of the runner's tiers, a bit for each: the fastest is the lowest.
+// A set of the runner's tiers, one bit each; the fastest tier is the lowest bit.
 using TierSet = std::uint32_t;
 
 struct TierDone {
   TierTicket ticket{};
-  bool ok = false;    // false: not kept, or lost
-  TierSet tiers = 0;  // that keep the row from now on
+  bool ok = false;    // false: not stored, or lost
+  TierSet tiers = 0;  // tiers that hold the row from now on
   bool operator==(const TierDone&) const = default;
 };
 
@@ -111,13 +112,13 @@ struct TierFound {
 
 struct TierGone {
   TierKey key;
-  TierSet tiers = 0;  // that have the row no more
+  TierSet tiers = 0;  // tiers that no longer hold the row
   bool operator==(const TierGone&) const = default;
 };
 
-// Everything that has happened since the last answer, in this order.
+// Everything that happened since the last answer, applied in this order.
 struct TierNews {
-  // Rows that a tier was opened with, keeps, was asked for, or has from another engine.
+  // Rows that a tier contained when opened, stores, was asked for, or got from another engine.
   std::vector<TierFound> found;
   std::vector<TierDone> done;
   std::vector<TierGone> gone;

@@ -1,10 +1,11 @@
 #pragma once
-// TokenConstraint: the tokens that one sequence may take next: a grammar, a schema, a list of choices. It
-// knows token ids, not text; a factory that comes with the request makes it.
-// SamplingParams::allowed_token_ids is not one.
+// TokenConstraint: the tokens that one sequence may take next, from a grammar, a schema or a list of choices.
+// It deals in token ids, not text, and is created by the request's factory. SamplingParams::allowed_token_ids
+// is separate.
 //     make -> [ fill_mask -> a token is drawn -> advance ]* -> is_terminated, or fill_mask false: a dead end
-//   * Each sequence has one: forked with it, kept over preemption, gone with it. rollback() undoes drafts.
-//   * advance() takes a token exactly if fill_mask() sets its bit; rollback() restores the state; equal
+//   * Each sequence has one: it is forked with it, survives preemption, ends with it. rollback() undoes
+//   drafts.
+//   * advance() accepts a token exactly if fill_mask() sets its bit; rollback() restores the state; equal
 //     tokens give equal masks. A run repeats from the decisions alone: StepObserver::on_drafts_chosen,
 //     Candidate::ends, SequenceResult::dead_end.
 // Source: the interface of grammar matchers such as XGrammar's. Threads: one at a time for each object.
@@ -17,7 +18,7 @@
 
 namespace pagoda {
 
-// Masks of tokens, one bit each: token t may be drawn where bit t % 32 of word t / 32 is set. Bits behind the
+// Token masks, one bit per token: token t may be drawn if bit t % 32 of word t / 32 is set. Bits beyond the
 // vocabulary are not read.
 using MaskWord = std::uint32_t;
 constexpr std::size_t mask_words(std::int32_t vocab_size) {
@@ -34,16 +35,17 @@ class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
-  // Writes every word of `mask`: the tokens that may come next, end of sequence among them where the whole
-  // may end here. False: none may, and it is not terminated either: a dead end.
+  // Writes every word of `mask`: the tokens allowed next, including end of sequence if the text may end here.
+  // Returns false at a dead end: no token is allowed, and the constraint is not terminated.
   [[nodiscard]] virtual bool fill_mask(std::span<MaskWord> mask) = 0;
-  // `token` has come. False, with nothing changed: it may not.
+  // Accepts `token`. Returns false, changing nothing, if it is not allowed.
   [[nodiscard]] virtual bool advance(TokenId token) = 0;
   // Undoes the last `count` tokens that advance() took.
   virtual void rollback(std::int32_t count) = 0;
-  // Another one that has come as far, and goes on by itself.
+  // An independent copy in the same state.
   virtual std::unique_ptr<TokenConstraint> fork() const = 0;
-  // All is said: the sequence ends with the last token, whether that is an end of sequence or not.
+  // True if the text is complete: the sequence ends with the last token, whether or not that is an end of
+  // sequence.
   virtual bool is_terminated() const = 0;
 };
 
