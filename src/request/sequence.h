@@ -95,7 +95,7 @@ struct SequenceGroup {
   std::int32_t num_preemptions = 0;
   std::int32_t num_cached_tokens = -1;  // prompt tokens taken from the prefix cache when first admitted
   std::int64_t resume_blocks = 0;       // blocks held when it was preempted
-  std::int64_t retry_free_blocks = 0;   // the last admission attempt failed with fewer free blocks than this
+  std::int64_t retry_free_blocks = 0;   // admission is not retried with fewer free blocks
   bool asked_tiers = false;  // its prompt's K/V has been requested from tiers since it began to wait
 
   // One entry per prompt token once its log-probability is known; the first is absent.

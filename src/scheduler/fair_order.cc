@@ -9,10 +9,11 @@
 namespace pagoda {
 namespace {
 
-// Weights of a token, in tenths; and a tenth's share of a counter, so that weights divide it well.
+// Cost of each kind of token, in tenths; and counter units per tenth, so that dividing by a weight loses
+// little.
 constexpr std::int64_t kPrompt = 10, kOutput = 20, kCached = 1, kUnit = 1024;
 constexpr std::int32_t kMaxWeight = 1000;
-constexpr std::int64_t kFirstGuess = 64;  // tokens of an answer, before any has ended
+constexpr std::int64_t kFirstGuess = 64;  // assumed output tokens of a request, until one has ended
 
 std::int64_t by_weight(std::int64_t tenths, std::int32_t weight) { return tenths * kUnit / weight; }
 
@@ -42,7 +43,8 @@ std::int32_t FairOrder::place_of(std::string_view name) {
   return place;
 }
 
-// A returning tenant's counter is lifted to no less than it has.
+// Only tenants at or below the floor are forgotten: on return, their counter is set to the floor, which is no
+// less.
 void FairOrder::forget_the_absent() {
   std::erase_if(places_, [this](const auto& entry) {
     const Tenant& tenant = tenants_[static_cast<std::size_t>(entry.second)];
@@ -116,7 +118,7 @@ void FairOrder::served(OrderAccount& account, std::int64_t num_prompt_tokens,
 }
 
 void FairOrder::left(OrderAccount& account) {
-  raise_floor();  // with it among those who are here
+  raise_floor();  // while this tenant still counts as present
   Tenant& tenant = this->tenant(account);
   tenant.ahead -= account.ahead;
   account.ahead = 0;

@@ -1,11 +1,12 @@
 #pragma once
-// FairOrder: weighted fair queueing over tenants, so that one with many requests costs another with few next
-// to nothing. Priority and arrival decide within a tenant.
-//   * counter: service so far by weight; a prompt's token counts 1, an answer's 2, a cached one a tenth.
-//   * turn: counter + the service that its running groups will still get; the lowest is next. seat: the
-//     tenant's running sequences by weight; low seats get tokens first, the highest seat is preempted first.
+// FairOrder: weighted fair queueing over tenants, so that a tenant with many requests hardly delays a tenant
+// with few. Within a tenant, priority and arrival decide.
+//   * counter: service received / weight; a prompt token counts 1, an output token 2, a cached token 0.1.
+//   * turn: counter + the service still expected for its running groups; the lowest is next. seat: the
+//   tenant's
+//     running sequences / weight; low seats get tokens first, the highest seat is preempted first.
 //   * A new tenant starts at the floor (the least counter present, or an equal share of all service): absence
-//     earns no credit, and newcomers in a row keep nobody out.
+//     earns no credit, and a stream of newcomers starves no tenant.
 // Source: Sheng et al. (OSDI'24): VTC with lift; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96).
 // Threads: none.
 #include <functional>
@@ -17,7 +18,7 @@
 
 namespace pagoda {
 
-// The charge for a request: the distance by which its counter will have moved.
+// The amount that a request adds to its tenant's counter in total.
 std::int64_t fair_charge(std::int64_t num_prompt_tokens, std::int64_t num_output_tokens, std::int32_t weight);
 
 class FairOrder final : public AdmissionOrder {
@@ -34,7 +35,7 @@ class FairOrder final : public AdmissionOrder {
   bool may_displace(const OrderAccount& waiting, const OrderAccount& running) const override;
   std::vector<TenantStanding> tenants() const override;
 
-  std::int64_t counter(std::string_view tenant) const;  // 0: unknown
+  std::int64_t counter(std::string_view tenant) const;  // 0 if unknown
   std::size_t num_known() const { return places_.size(); }
 
  private:
@@ -43,8 +44,8 @@ class FairOrder final : public AdmissionOrder {
     std::int32_t weight = 1;
     std::int64_t counter = 0, ahead = 0;
     std::int64_t num_waiting = 0, num_running = 0;  // groups
-    std::int64_t seats = 0;                         // sequences of those that run, at most
-    std::int64_t mean_output = 0;                   // tokens of an answer, in sixteenths; 0: none has ended
+    std::int64_t seats = 0;                         // maximum number of sequences of its running groups
+    std::int64_t mean_output = 0;  // output tokens per request, in sixteenths; 0: none has ended yet
     bool here() const { return num_waiting + num_running > 0; }
     std::int64_t turn() const { return counter + ahead; }
   };
@@ -61,12 +62,12 @@ class FairOrder final : public AdmissionOrder {
   }
   void raise_floor();
 
-  std::vector<Tenant> tenants_;  // by place; free ones are reused
+  std::vector<Tenant> tenants_;  // indexed by place; free places are reused
   std::vector<std::int32_t> free_;
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> places_;
   std::size_t forget_at_ = 64;
-  std::int64_t floor_ = 0;        // counter of a newcomer
-  std::int64_t weight_here_ = 0;  // sum over the tenants who are here
+  std::int64_t floor_ = 0;        // counter that a new tenant starts with
+  std::int64_t weight_here_ = 0;  // sum of the weights of present tenants
   std::int64_t num_arrived_ = 0;
 };
 

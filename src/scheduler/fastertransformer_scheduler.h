@@ -1,11 +1,11 @@
 #pragma once
-// FasterTransformerScheduler: the paper's second baseline, request-level batches. Takes the earliest
-// requests that fit, runs them until the last one has ended, and only then frees their memory, gives the
-// answers out, and takes the next. A batch's longest prompt and longest answer together must fit the model's
-// window, since every member is padded to both (the artifact of the paper, ft_server.py). Padding to the
-// longest member is counted, and told with the batch, not computed: our runner has no need of it. Source:
-// PagedAttention (SOSP'23) §6.1, FasterTransformer with a dynamic-batching scheduler. Threads: none; owned by
-// the engine thread. validate() alone is safe from any thread.
+// FasterTransformerScheduler: the paper's second baseline, with request-level batches. Takes the earliest
+// requests that fit, runs them until the last one has ended, and only then frees their memory, delivers the
+// answers and takes the next batch. Every member is padded to the batch's longest prompt and longest answer,
+// which together must fit the model's context (ft_server.py in the paper's artifact). Padding is counted and
+// reported with the batch, but not computed: our runner does not need it. Source: PagedAttention (SOSP'23)
+// §6.1, FasterTransformer with a dynamic-batching scheduler. Threads: none; owned by the engine thread.
+// validate() is safe from any thread.
 #include "scheduler/orca_scheduler.h"
 
 namespace pagoda {
@@ -24,7 +24,7 @@ class FasterTransformerScheduler final : public OrcaScheduler {
   void on_scheduled() override;
   void on_settled() override;
 
-  std::vector<SequenceId> retired_;  // ended, of the running batch
+  std::vector<SequenceId> retired_;  // sequences of the running batch that have ended
 };
 
 }  // namespace pagoda

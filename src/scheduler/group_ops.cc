@@ -25,7 +25,7 @@ void finish_sequence(Sequence& sequence, FinishReason reason, KvManager& kv) {
     sequence.keeps_kv = true;
   else
     release_kv(sequence, kv);
-  kv.tiering().end_arrival(sequence.id);  // it may never have been admitted after it
+  kv.tiering().end_arrival(sequence.id);  // a sequence may end after its arrival without having been admitted
   sequence.state = SequenceState::finished;
   sequence.finish_reason = reason;
 }
@@ -138,7 +138,7 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
   out.all_tokens = sequence.tokens;
   if (num_draft_tokens > 0) {
     CHECK(count == sequence.num_missing() && sequence.num_candidates == 1 && !sequence.beam);
-    // Only what is new since the last step with drafts: tokens are appended, never changed.
+    // Append only the tokens that are new since the last step with drafts: known tokens never change.
     auto& drafted = sequence.drafted;
     drafted.resize(static_cast<std::size_t>(sequence.num_drafted_tokens));
     drafted.insert(drafted.end(), sequence.tokens.begin() + sequence.num_drafted_tokens,
@@ -148,7 +148,7 @@ ScheduledSequence describe(const SequenceGroup& group, Sequence& sequence, std::
     out.all_tokens = drafted;
     out.num_draft_tokens = num_draft_tokens;
   }
-  if (sequence.num_expected > 0) {  // that token is all it misses
+  if (sequence.num_expected > 0) {  // the token in flight is the only missing one
     CHECK(num_draft_tokens == 0 && sequence.num_computed_tokens == sequence.num_tokens() - 1);
     out.tokens = std::span(&kTokenInFlight, 1);
     out.drawn_at = sequence.place_in_flight;

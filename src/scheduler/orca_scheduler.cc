@@ -73,7 +73,7 @@ ScheduledBatch& OrcaScheduler::schedule() {
   return batch_;
 }
 
-// Never skips: who does not fit keeps everyone behind it waiting.
+// Never skips: a group that does not fit keeps all later ones waiting.
 void OrcaScheduler::admit() {
   std::int32_t num_seqs = 0;
   for (const SequenceGroup* group : running_) num_seqs += group->num_reserved();
@@ -99,7 +99,7 @@ void OrcaScheduler::admit() {
 }
 
 void OrcaScheduler::schedule_group(SequenceGroup& group) {
-  // Beams take their step together or not at all; validate() sees to it that all of them fit alone.
+  // Beams take their step together or not at all; validate() ensures that all of them fit when alone.
   if (group.lockstep && group.forked && group.num_live() > tokens_left_) return;
   for (const auto& sequence : group.sequences) {
     if (sequence->state != SequenceState::resident) continue;
@@ -138,7 +138,7 @@ void OrcaScheduler::end(Sequence& sequence, FinishReason reason) {
 void OrcaScheduler::update(std::span<Change> changes) {
   CHECK(in_flight_);
   in_flight_ = false;
-  for (Change& change : changes) {  // beams that nobody goes on from: their regions are for the forks
+  for (Change& change : changes) {  // dropped beams first: the forks need their regions
     if (change.verb == Verb::free && change.discard && change.sequence->state == SequenceState::resident)
       release(*change.sequence);
   }

@@ -1,12 +1,11 @@
 #pragma once
-// OrcaScheduler: the paper's main baseline. Iteration-level scheduling as today's, but memory as it was:
-// a request is admitted when the regions for its whole answers can be reserved, strictly in order of
-// arrival, and then runs to its end; it is never preempted.
-// A beam search has its regions from the start, and a beam that goes on from another copies its whole region.
-// A prompt of n sequences, which Orca computes n times, is computed once and counted n - 1 times as padding.
-// Invariants: waiting_ and running_ are in order of arrival; every running sequence has its region.
-// Source: Orca (OSDI'22); its memory as in PagedAttention (SOSP'23) §6.1.
-// Threads: none; owned by the engine thread. validate() alone is safe from any thread.
+// OrcaScheduler: the paper's main baseline. Iteration-level scheduling, but with memory reserved in advance:
+// a request is admitted when regions for its complete answers can be reserved, strictly in order of arrival,
+// and then runs to its end; it is never preempted. A beam search has its regions from the start, and a beam
+// that continues another one copies its whole region. A prompt of n sequences, which Orca computes n times,
+// is computed once and counted n - 1 times as padding. Invariants: waiting_ and running_ are in order of
+// arrival; every running sequence has its region. Source: Orca (OSDI'22); its memory as in PagedAttention
+// (SOSP'23) §6.1. Threads: none; owned by the engine thread. validate() is safe from any thread.
 #include <deque>
 
 #include "kv_cache/reserved_kv_manager.h"
@@ -32,15 +31,15 @@ class OrcaScheduler : public Scheduler {
   void check_invariants() const override;
 
  protected:
-  // FasterTransformer differs in these.
+  // Overridden by FasterTransformerScheduler.
   virtual bool serves_beams() const { return true; }
   virtual bool may_admit() const { return true; }
-  virtual bool may_join(const SequenceGroup&) const { return true; }  // beside those that run
-  virtual void release(Sequence& sequence);                           // it has ended
+  virtual bool may_join(const SequenceGroup&) const { return true; }  // may run alongside the running groups
+  virtual void release(Sequence& sequence);                           // called when the sequence has ended
   virtual void on_scheduled() {}
-  virtual void on_settled() {}  // some group may have ended
+  virtual void on_settled() {}  // called when a group may have ended
 
-  std::int32_t num_tokens_of(const Request& request) const;  // prompt and answer, at most
+  std::int32_t num_tokens_of(const Request& request) const;  // maximum of prompt and answer together
 
   const SchedulerConfig config_;
   ReservedKvManager& kv_;

@@ -1,8 +1,8 @@
 #pragma once
-// PreemptionPolicy: which running group gives way where KV blocks are missing, and how it gets its K/V back
-// (PagedAttention §4.5): from the swap space, or computed again. It decides by plain records and earlier
-// calls alone and knows no group; a step offers it only those that come later in the order than whoever needs
-// the room. Who measures the costs is the engine's business. Threads: none; owned by the scheduler.
+// PreemptionPolicy: decides which running group is preempted when KV blocks run out, and how its K/V is
+// restored (PagedAttention §4.5): from the swap space, or by recomputation. It decides by plain records and
+// earlier calls alone and knows no groups; the candidates all come later in the order than the group that
+// needs the blocks. The engine measures the costs. Threads: none; owned by the scheduler.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,9 +19,9 @@ enum class PreemptionMode : std::uint8_t {
 #undef PAGODA_PREEMPTION_POLICY
 };
 
-// Whether a policy uses the swap space: where there is one; always, so that there has to be one, and a group
-// is recomputed only where it is full; or never. Whoever switches over it does so without a default: a policy
-// of another kind does not compile until it is known everywhere.
+// How a policy uses the swap space: if there is any; always (it is required, and a group is recomputed only
+// if the swap space is full); or never. Switch over it without a default, so that a new kind does not compile
+// until every switch handles it.
 enum class Recovery : std::uint8_t { either, swapped, recomputed };
 
 struct PreemptionFacts {
@@ -39,38 +39,39 @@ constexpr const PreemptionFacts& facts(PreemptionMode mode) {
   return kPreemptionPolicies[static_cast<std::size_t>(mode)];
 }
 
-// Seconds; 0: not measured yet.
+// In seconds; 0: not measured yet.
 struct PreemptionCosts {
   double per_block_copied = 0;
   double per_token_recomputed = 0;
 };
 
-// Whether moving `blocks` out and in again costs less than computing `tokens` again.
+// True if moving `blocks` out and in again costs less than recomputing `tokens`.
 inline bool swap_is_cheaper(const PreemptionCosts& costs, std::int64_t blocks, std::int64_t tokens) {
   return 2 * costs.per_block_copied * static_cast<double>(blocks) <
          costs.per_token_recomputed * static_cast<double>(tokens);
 }
 
-// A running group that could give way.
+// A running group that can be preempted.
 struct PreemptionCandidate {
-  std::string_view tenant = {};  // the request's, while it is served
+  std::string_view tenant = {};  // valid while the request is being served
   std::int32_t priority = 0;
-  std::int32_t num_sequences = 0;        // that have not ended
-  std::int64_t num_computed_tokens = 0;  // in the KV cache; what its sequences share counts for each
+  std::int32_t num_sequences = 0;        // unfinished
+  std::int64_t num_computed_tokens = 0;  // in the KV cache; shared tokens count once per sequence
   std::int64_t num_output_tokens = 0;    // generated so far
-  std::int32_t num_preemptions = 0;      // before
+  std::int32_t num_preemptions = 0;      // so far
 };
 
 class PreemptionPolicy {
  public:
   virtual ~PreemptionPolicy() = default;
 
-  // The index of the one that gives way; `candidates` has at least one, the latest in the order comes last.
+  // Returns the index of the group to preempt. `candidates` is not empty and in admission order, the latest
+  // last.
   virtual std::size_t victim(std::span<const PreemptionCandidate> candidates) {
     return candidates.size() - 1;
   }
-  // Whether its K/V moves to the swap space if there is room, or is computed again. Not asked where
-  // Recovery::recomputed stands in the row.
+  // True if the group's K/V moves to the swap space (if there is room) instead of being recomputed. Not
+  // called for policies with Recovery::recomputed.
   virtual bool swaps(const SwapCost& cost, const PreemptionCosts& costs) = 0;
 };
 

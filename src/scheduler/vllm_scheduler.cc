@@ -49,10 +49,10 @@ ScheduledBatch& VllmScheduler::schedule() {
   queues.set_num_in_turn(queues.running().size());
   if (records_.takes_turns) newcomers_.let_in();
   const bool all_in_turn = queues.all_in_turn();
-  // Oldest first, so that a preempted group has not been added to the batch yet.
+  // Oldest first, so that a group that is preempted has not been added to the batch yet.
   for (std::size_t i = 0; i < queues.in_turn().size(); ++i) filler_.add(i, BatchFiller::Siblings::resume);
   queues.set_num_in_turn(queues.running().size());
-  // A group that was just preempted must not come straight back, nor anyone before it.
+  // A group that was just preempted must not return at once, and no group ahead of it may be admitted either.
   if (plan.preempted().empty() && !plan.pauses() && all_in_turn) admission_.admit();
   ScheduledBatch& batch = plan.batch();
   CHECK(!batch.empty() || queues.empty() || !queues.arriving().empty() || plan.ahead());
@@ -69,7 +69,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   return batch;
 }
 
-// A token more for each that draws, unless that is sure to be its last.
+// Adds one expected token to each sequence that draws, unless that token is certain to be its last.
 void VllmScheduler::expect(const StepPlan& in_flight) const {
   for (std::size_t i = 0; i < in_flight.references().size(); ++i) {
     const ScheduledRef& ref = in_flight.references()[i];
@@ -106,7 +106,7 @@ void VllmScheduler::computed() {
     if (sequence.finished()) continue;
     const std::int32_t count =
         static_cast<std::int32_t>(batch.sequences[i].tokens.size()) - batch.sequences[i].num_draft_tokens;
-    // A token that is computed once more costs as a prompt's does.
+    // A recomputed token is charged like a prompt token.
     const bool decode = count == 1 && sequence.num_computed_tokens >= sequence.num_prompt_tokens;
     if (records_.takes_turns) order_->served(ref.group->account, decode ? 0 : count, decode ? 1 : 0);
     sequence.num_computed_tokens += count;
@@ -137,7 +137,8 @@ void VllmScheduler::settle(SequenceGroup& group) {
     if (records_.takes_turns) order_->left(group.account);
     return;
   }
-  // Those that had K/V may be gone while parked siblings remain: they start over from the queue.
+  // All sequences with K/V may be gone while parked siblings remain: the group then starts over from the
+  // queue.
   const auto none = [&group](SequenceState state) {
     return std::ranges::none_of(group.sequences, [=](const auto& s) { return s->state == state; });
   };

@@ -1,11 +1,12 @@
 #pragma once
-// VllmScheduler: PagedAttention's scheduler (SOSP'23 §4.5) with chunked prefill (Sarathi-Serve, OSDI'24), put
-// together from the parts in vllm/: it says in which order they act in a step, and they say what happens.
+// VllmScheduler: PagedAttention's scheduler (SOSP'23 §4.5) with chunked prefill (Sarathi-Serve, OSDI'24),
+// assembled from the parts in vllm/. This class determines the order in which the parts act in a step; the
+// parts make the decisions.
 //
 //     Arrivals -> Newcomers (under turns) -> BatchFiller for each running group, oldest first -> Admission
 //
-// Invariants: a group that was preempted does not come back in the same step, nor anyone before it; no step
-// swaps both out and in.
+// Invariants: a preempted group does not return in the same step, and no group ahead of it is admitted then;
+// no step swaps both out and in.
 #include <memory>
 
 #include "kv_cache/kv_manager.h"
@@ -24,7 +25,7 @@ namespace pagoda {
 
 class VllmScheduler final : public Scheduler {
  public:
-  // In the order of config.policy and under the policy of config.preemption_mode, unless others are given.
+  // The order and the preemption policy default to those named in `config`.
   VllmScheduler(const SchedulerConfig& config, KvManager& kv, std::unique_ptr<AdmissionOrder> order = nullptr,
                 std::unique_ptr<PreemptionPolicy> preemption = nullptr);
 
@@ -47,7 +48,7 @@ class VllmScheduler final : public Scheduler {
   void check_invariants() const override;
 
  private:
-  void settle(SequenceGroup& group);  // after sequences of it have finished
+  void settle(SequenceGroup& group);  // called after sequences of the group have finished
   // Makes the sequences in flight look as if their step had run, and undoes that.
   void expect(const StepPlan& in_flight) const;
   static void expect_no_more(const StepPlan& in_flight);

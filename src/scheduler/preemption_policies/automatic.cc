@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-// The latest gives way, and whichever costs less brings it back.
+// Preempts the latest group, and restores it the cheaper way.
 class AutomaticPreemption final : public PreemptionPolicy {
  public:
   bool swaps(const SwapCost& cost, const PreemptionCosts& costs) override {

@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-// The latest gives way, and is recomputed.
+// Preempts the latest group, and recomputes it.
 class RecomputePreemption final : public PreemptionPolicy {
  public:
   bool swaps(const SwapCost&, const PreemptionCosts&) override { return false; }

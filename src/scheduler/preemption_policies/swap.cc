@@ -5,7 +5,7 @@
 namespace pagoda {
 namespace {
 
-// The latest gives way, and is recomputed only where the swap space is full.
+// Preempts the latest group, and recomputes it only if the swap space is full.
 class SwapPreemption final : public PreemptionPolicy {
  public:
   bool swaps(const SwapCost&, const PreemptionCosts&) override { return true; }

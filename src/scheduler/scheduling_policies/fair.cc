@@ -2,7 +2,7 @@
 
 namespace pagoda {
 
-// Turns between tenants; within a tenant, the requests' priorities.
+// Turns between tenants; within a tenant, by request priority.
 OrderRules fair_rules() {
   return {.rank = [](const OrderRecord& record,
                      std::int64_t num_arrived) { return rank_by_priority(record.priority, num_arrived); },

@@ -21,7 +21,7 @@ void Admission::admit() {
 
 void Admission::admit_in_order() {
   if (records_.queues.any_parked()) return;
-  // Alone, it would take what others are on the way to.
+  // A group admitted alone may preempt arriving groups, which a step planned ahead must not do.
   if (records_.plan().ahead() && records_.queues.running().empty()) return;
   std::int32_t num_seqs = records_.queues.num_reserved();
   if (!resume_swapped(num_seqs)) return;
@@ -71,12 +71,13 @@ std::size_t Admission::begin_running(SequenceGroup& group) {
 void Admission::run_now(SequenceGroup& group) {
   const std::size_t position = begin_running(group);
   filler_.add(position, BatchFiller::Siblings::wait);
-  // A gang whose leader was all in the prefix cache has nothing to compute before its siblings are back.
+  // If the leader of a gang was entirely in the prefix cache, it has nothing to compute until its siblings
+  // resume.
   if (records_.plan().batch().empty()) filler_.add(position, BatchFiller::Siblings::resume);
 }
 
-// A step that is planned ahead takes in only groups that are sure to be in its batch: one without sequences
-// is dropped, and the copies that the others may have made necessary must not be.
+// A step that is planned ahead admits only groups that are certain to be in its batch: a step without
+// sequences is dropped, and the copies that other groups may require must not be dropped with it.
 bool Admission::waits_for_step_in_flight(const SequenceGroup& group) const {
   StepPlan& plan = records_.plan();
   if (!plan.ahead() || (!group.lockstep && group.sequences.size() == 1 && group.state == GroupState::waiting))
@@ -95,17 +96,17 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
     const bool alone = records_.queues.running().empty();
     const SwapIn back = swap_in_of(group, records_.kv);
     const std::int64_t needed = back.blocks + back.growth;
-    // Alone, it parks what does not fit. Otherwise it needs blocks for a while, or it is preempted again
-    // soon.
+    // If no group is running, whatever does not fit is parked. Otherwise the group needs blocks for a while,
+    // or it would soon be preempted again.
     if (!alone && (needed + records_.watermark_blocks > records_.kv.num_available_blocks() ||
                    !records_.kv.make_ready(needed, back.lengths)))
       return false;
     if (!swapping_.try_swap_in(group, back)) {
-      // Beside blocks, a manager may lack something else for the moment.
+      // Besides blocks, a manager may temporarily lack another resource.
       if (!alone) return false;
       if (preemption_.give_up_arrival()) continue;
-      // Its own copy of what it shared with a pinned prefix leaves no room for the rest: recomputed, it
-      // shares that again.
+      // Its own copy of what it shared with a pinned prefix leaves no room for the rest: after recomputation
+      // it shares the prefix again.
       preemption_.give_up_swapped(group);
       continue;
     }
@@ -117,7 +118,7 @@ bool Admission::resume_swapped(std::int32_t& num_seqs) {
   return true;
 }
 
-// A gang resumes together, once it can get as many blocks as it had and some to continue.
+// A gang resumes together, once it can get as many blocks as it held before, plus some to continue.
 bool Admission::lacks_blocks_for_gang(SequenceGroup& group, std::int64_t margin) const {
   const std::int64_t available = records_.kv.num_available_blocks();
   if (available < group.retry_free_blocks) return true;
@@ -151,7 +152,7 @@ bool Admission::try_admit(SequenceGroup& group) {
   const auto needed_for = [&](std::int32_t tokens) {
     return kv.pages_to_promise(leader.id, leader.num_tokens(), tokens);
   };
-  // Alone, it takes small steps rather than none.
+  // If no group is running, small steps are better than none.
   if (alone && !whole && needed_for(chunk) > kv.num_available_blocks()) chunk = 1;
   while (alone && needed_for(chunk) > kv.num_available_blocks() && preemption_.give_up_arrival()) {
   }
@@ -174,7 +175,7 @@ bool Admission::try_admit(SequenceGroup& group) {
   std::int32_t one = 1;
   const std::int32_t length = leader.num_tokens();
   if (!kv.make_ready(needed, std::span(&length, 1)) || !growth_.try_grow(group, leader, one)) {
-    CHECK(!alone);  // beside blocks, a manager may lack something else for the moment
+    CHECK(!alone);  // besides blocks, a manager may temporarily lack another resource
     release_kv(leader, kv);
     return false;
   }
@@ -183,8 +184,8 @@ bool Admission::try_admit(SequenceGroup& group) {
   return true;
 }
 
-// Only sequences of this step and the one in flight: they make progress, so the wait is bounded.
-// Nor does that cost time: the common tokens are computed no later than `leader` would compute them.
+// Considers only sequences of this step and of the one in flight: they make progress, so the wait is bounded.
+// The wait costs no time either: the common tokens are computed no later than `leader` would compute them.
 bool Admission::prefix_under_way(const SequenceGroup& group, const Sequence& leader, std::int32_t cached) {
   KvSharing& sharing = records_.kv.sharing();
   if (!sharing.caches_prefixes() || !group.takes_cached_prefix()) return false;

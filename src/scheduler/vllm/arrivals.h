@@ -6,7 +6,7 @@
 //     waiting --begin--> arriving --settle, when all has come or is lost--> waiting, and its prefix is in the
 //     pool
 //
-// Each group asks once each time that it waits (peers before other tiers); what is lost is computed.
+// A group asks once per wait (peers before other tiers); K/V that is lost is computed.
 // Threads: none; owned by the engine thread.
 #include "scheduler/vllm/scheduler_records.h"
 
@@ -16,9 +16,9 @@ class Arrivals {
  public:
   explicit Arrivals(SchedulerRecords& records) : records_(records) {}
 
-  // True: the waiting group is arriving now.
+  // Returns true if the waiting group is arriving now.
   bool begin(SequenceGroup& group);
-  // At the start of a step.
+  // Called at the start of a step.
   void settle();
 
  private:

@@ -11,15 +11,15 @@ void BatchFiller::add(std::size_t position, Siblings siblings) {
   TokenBudget& budget = records_.budget;
   StepPlan& plan = records_.plan();
   const StepPlan::Mark before = plan.mark();
-  // Beams take a step together, which cannot be taken back without those who give way for it.
+  // Beams take a step together, which cannot be undone without undoing the preemptions made for it.
   if (plan.ahead() && (group.lockstep || has_parked(group))) return plan.note_pause();
   if (siblings == Siblings::resume && group.sequences.size() > 1) {
     growth_.resume_siblings(position);
     if (group.state != GroupState::running) return;
   }
   const bool ready = !group.lockstep || lockstep_ready(group);
-  // Beams take their step together or not at all. But the oldest always gets on, even where the budget was
-  // set while some of them were parked.
+  // Beams take their step together or not at all. But the oldest group always makes progress, even if the
+  // budget was set while some of its beams were parked.
   if (group.lockstep && group.forked && ready && group.num_live() > budget.left()) {
     if (position > 0 || !plan.batch().empty()) return;
     budget.raise_to(group.num_live());
@@ -30,7 +30,7 @@ void BatchFiller::add(std::size_t position, Siblings siblings) {
     std::int32_t count = tokens_for(position, sequence, ready, siblings);
     if (count == 0) continue;
     const Growth::Room room = growth_.make_space(position, sequence, count);
-    if (room == Growth::Room::group_preempted) {  // take back what the group already has in the batch
+    if (room == Growth::Room::group_preempted) {  // remove what the group already has in the batch
       budget.give_back(plan.roll_back(before));
       return;
     }

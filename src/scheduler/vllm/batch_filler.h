@@ -1,8 +1,7 @@
 #pragma once
-// BatchFiller: adds the uncomputed tokens of a running group to the batch, as far as budget and blocks allow:
-// decodes, whole or chunked prompts, beams together, and drafts. If the group is preempted meanwhile, it is
-// removed from the batch again. Holds no state.
-// Threads: none; owned by the engine thread.
+// BatchFiller: adds the uncomputed tokens of a running group to the batch, within the budget and the free
+// blocks: decodes, whole or chunked prompts, beams together, and drafts. A group that is preempted meanwhile
+// is removed from the batch. Holds no state. Threads: none; owned by the engine thread.
 #include <cstddef>
 
 #include "scheduler/vllm/draft_room.h"

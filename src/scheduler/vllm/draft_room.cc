@@ -6,12 +6,12 @@ namespace pagoda {
 
 std::int32_t DraftRoom::make(std::size_t position, const Sequence& sequence, std::int32_t taken) {
   KvManager& kv = records_.kv;
-  // If accepted drafts are computed once more, they may be missing beside the last token.
+  // If accepted drafts are recomputed, they may be missing in addition to the last token.
   const std::int32_t most_missing = records_.has_states ? std::max(1, sequence.num_output_tokens()) : 1;
   if (sequence.draft.empty() || taken < sequence.num_missing() || taken > most_missing) return 0;
   std::int32_t count = std::min(static_cast<std::int32_t>(sequence.draft.size()),
                                 records_.budget.for_drafts(records_.queues, position));
-  std::int64_t reserve = records_.watermark_blocks;  // each running sequence may need one more
+  std::int64_t reserve = records_.watermark_blocks;  // each running sequence may need one more block
   for (const SequenceGroup* group : records_.queues.running()) reserve += std::ssize(group->sequences);
   for (; count > 0; --count) {
     const std::int64_t blocks = kv.blocks_to_grow(sequence.id, sequence.num_tokens() + count);
@@ -22,8 +22,8 @@ std::int32_t DraftRoom::make(std::size_t position, const Sequence& sequence, std
   return 0;
 }
 
-// The K/V of drafts that became tokens is right. Of a sequence that ends, too: others may find it in the
-// prefix cache. A state has not moved by them: they are computed once more, with the next token.
+// The K/V of accepted drafts is valid, also if the sequence ends: other requests may find it in the prefix
+// cache. Recurrent states have not advanced by the drafts: these are computed again, with the next token.
 void DraftRoom::keep_accepted(const StepPlan& plan, std::span<const Change> changes) {
   if (records_.has_states) return;
   const std::span<const ScheduledRef> references = plan.references();
@@ -33,7 +33,7 @@ void DraftRoom::keep_accepted(const StepPlan& plan, std::span<const Change> chan
     const auto appended = std::ranges::count_if(changes, [&](const Change& change) {
       return change.sequence == &sequence && change.verb == Verb::append;
     });
-    if (appended < 2) continue;  // the first stands for no draft
+    if (appended < 2) continue;  // the first append is the sampled token, not a draft
     sequence.num_computed_tokens += static_cast<std::int32_t>(appended) - 1;
     if (records_.takes_turns) records_.order.served(references[i].group->account, 0, appended - 1);
     records_.kv.computed(sequence.id, sequence.drafted, sequence.num_computed_tokens);

@@ -37,22 +37,22 @@ class GroupQueues {
   void insert_arriving(SequenceGroup& group);
   void insert_swapped(SequenceGroup& group);
   std::size_t insert_running(SequenceGroup& group);  // its position
-  // From the queue that its state names; the caller inserts it again, or has done with it.
+  // Removes the group from the queue that its state names; the caller inserts it elsewhere or drops it.
   void remove(SequenceGroup& group);
 
-  // The first `count` running groups take part in the step, the others pause. The count stays while groups
-  // come and go.
+  // The first `count` running groups take part in the step; the others pause. The count does not change as
+  // groups come and go.
   void set_num_in_turn(std::size_t count) { num_in_turn_ = count; }
   bool all_in_turn() const { return num_in_turn_ == running_.size(); }
-  // Those of them from `position` on.
+  // The groups that take part in the step, from `position` on.
   std::span<SequenceGroup* const> in_turn(std::size_t position = 0) const {
     const std::size_t end = std::min(num_in_turn_, running_.size());
     return std::span(running_).first(end).subspan(std::min(position, end));
   }
 
-  // Sequences that the running and the arriving groups count for under max_num_seqs.
+  // Number of sequences of running and arriving groups that count towards max_num_seqs.
   std::int32_t num_reserved() const;
-  // A running group was preempted and has not got all of its sequences back.
+  // True if a running group was preempted and has not resumed all of its sequences.
   bool any_parked() const;
 
   void check_invariants() const;

@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// Tries smaller chunks if a chunk of the wanted size does not fit.
+// Tries smaller chunks if a chunk of the requested size does not fit.
 bool Growth::promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk) {
   return records_.kv.promise(sequence.id, sequence.num_tokens(), records_.promised_chunk(group, chunk)) ||
          (!records_.runs_whole(group) && records_.kv.promise(sequence.id, sequence.num_tokens(), 1));
@@ -16,7 +16,7 @@ bool Growth::promise_rest(const SequenceGroup& group, const Sequence& sequence, 
 
 bool Growth::try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count) {
   KvManager& kv = records_.kv;
-  // Room for all that is known, not only for this chunk: a prompt that was let in can finish.
+  // Reserve blocks for all known tokens, not only for this chunk, so that an admitted prompt can finish.
   if (sequence.num_missing() > 1 && !promise_rest(group, sequence, count)) return false;
   const std::int32_t wanted = sequence.num_computed_tokens + count;
   const std::int32_t most = kv.most_tokens(sequence.id, wanted);
@@ -41,7 +41,7 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
       preemption_.preempt(group);
       return Room::group_preempted;
     }
-    // The oldest group, alone: park the last sequence that is not in the batch yet.
+    // Only the oldest group is left: park its last sequence that is not in the batch yet.
     CHECK(!group.lockstep);
     Sequence* last = nullptr;
     for (const auto& other : std::ranges::reverse_view(group.sequences)) {
@@ -53,7 +53,7 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
     CHECK(last != nullptr);
     release_kv(*last, records_.kv);
     if (last == &sequence) {
-      CHECK(records_.plan().batch().num_tokens > 0);  // validate() saw to it that one sequence always fits
+      CHECK(records_.plan().batch().num_tokens > 0);  // validate() ensures that one sequence always fits
       return Room::sequence_parked;
     }
   }
@@ -76,7 +76,7 @@ const Sequence& Growth::nearest_sibling(const SequenceGroup& group, const Sequen
   for (const auto& other : group.sequences) {
     if (other->state != SequenceState::resident) continue;
     ++num_resident;
-    // Samples part at the prompt's end; only beams have more to look for.
+    // Samples diverge at the prompt's end; only beams may share more.
     if (sibling != nullptr && !group.lockstep) continue;
     const std::int32_t common = records_.kv.sharing().shareable(
         other->id, std::min(common_prefix(*other, sequence), sequence.num_tokens() - 1));
@@ -88,7 +88,8 @@ const Sequence& Growth::nearest_sibling(const SequenceGroup& group, const Sequen
   return *sibling;
 }
 
-// Shares with the sibling that has most in common, once that has computed it. False: not yet.
+// Shares blocks with the sibling that has the most tokens in common. Returns false if that one has not
+// computed them yet.
 bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
   KvManager& kv = records_.kv;
   SequenceGroup& group = *records_.queues.running()[position];
@@ -103,7 +104,7 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
     sequence.state = SequenceState::resident;
   };
   share(shared);
-  // Beams run together; samples wait until all of them have blocks to continue for a while.
+  // Beams run together; a sample waits until all samples have blocks to continue for a while.
   const std::int64_t margin = group.lockstep ? 0 : num_resident;
   std::int32_t one = 1;
   while (kv.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv.num_available_blocks() ||
@@ -112,7 +113,8 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
     if (victim == nullptr) {
       const bool shares_state = records_.has_states && sequence.num_computed_tokens > 0;
       release_kv(sequence, kv);
-      // A state that is shared takes a row beside the one into which it is copied, and admission counted one.
+      // A shared state takes a row beside the one into which it is copied, but admission counted only one
+      // row.
       if (group.lockstep && position == 0 && shares_state) {
         share(0);
         continue;

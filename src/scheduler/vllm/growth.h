@@ -15,23 +15,24 @@ class Growth {
  public:
   Growth(SchedulerRecords& records, Preemption& preemption) : records_(records), preemption_(preemption) {}
 
-  // Allocates blocks for `count` more tokens, or for as many as fit, and sets `count` to that number.
-  // False, with nothing changed: none fits.
+  // Allocates blocks for `count` more tokens, or for as many as fit, and sets `count` to that number. Returns
+  // false, with nothing changed, if no token fits.
   bool try_grow(const SequenceGroup& group, Sequence& sequence, std::int32_t& count);
 
-  // The same for a sequence of the running group at `position`, preempting others if necessary.
-  // pauses: the sequence skips this step, since a step planned ahead does not preempt.
+  // The same for a sequence of the running group at `position`, preempting others if necessary. pauses: the
+  // sequence skips this step, because a step planned ahead does not preempt.
   enum class Room { ok, group_preempted, sequence_parked, pauses };
   Room make_space(std::size_t position, Sequence& sequence, std::int32_t& count);
 
-  // Resumes parked sequences of the running group at `position`, which share blocks with their siblings, as
-  // many as fit. Beams run together: others are preempted for them, or the group itself is.
+  // Resumes as many parked sequences of the running group at `position` as fit; they share blocks with their
+  // siblings. Beams run together: others are preempted for them, or the group itself is.
   void resume_siblings(std::size_t position);
 
  private:
   bool promise_rest(const SequenceGroup& group, const Sequence& sequence, std::int32_t chunk);
   bool resume_sibling(std::size_t position, Sequence& sequence);
-  // The resident sequence with the most shared tokens; also returns that number, and how many are resident.
+  // The resident sequence with the most shared tokens; also returns their number, and how many sequences are
+  // resident.
   const Sequence& nearest_sibling(const SequenceGroup& group, const Sequence& sequence, std::int32_t& shared,
                                   std::int32_t& num_resident) const;
 

@@ -6,11 +6,12 @@
 
 namespace pagoda {
 namespace {
-constexpr std::int32_t kFewDecodes = 16;  // beside so many a prompt takes little longer
+// Up to this many decodes, adding a prompt lengthens the step little.
+constexpr std::int32_t kFewDecodes = 16;
 }  // namespace
 
-// Takes a place from a tenant that has many; the group that gives way is computed once more, since while
-// any group is swapped out none is admitted. False: there is none.
+// Makes room by preempting a group of a tenant with many. The preempted group is recomputed, not swapped:
+// while any group is swapped out, no group is admitted. Returns false if no group can be preempted.
 bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
   const bool fits = num_seqs + newcomer.num_reserved() <= records_.config.max_num_seqs &&
                     admission_.has_adapter_place(newcomer);
@@ -31,7 +32,7 @@ void Newcomers::let_in() {
   GroupQueues& queues = records_.queues;
   if (queues.any_parked() || (records_.plan().ahead() && queues.running().empty())) return;
   const GroupQueues::Before before;
-  const SequenceGroup* shortest_turn = nullptr;  // the last of them, if all have short prompts
+  const SequenceGroup* shortest_turn = nullptr;  // the last newcomer, if all have short prompts
   bool all_short = !was_short_;
   std::int32_t tokens = 0;
   while (!queues.waiting().empty()) {
@@ -50,8 +51,8 @@ void Newcomers::let_in() {
   queues.set_num_in_turn(queues.running().size());
   was_short_ = false;
   if (shortest_turn == nullptr || !all_short) return;
-  // One step in which those with more seats do not decode: that is a pause of a prompt's time for them, and
-  // the newcomer's first token does not wait for hundreds of others. Not twice in a row.
+  // Run one step in which groups with more seats do not decode. They pause for the duration of one prompt,
+  // and the newcomer's first token does not wait for hundreds of decodes. Never twice in a row.
   const auto last = std::ranges::find(queues.running(), shortest_turn);
   const auto position = static_cast<std::size_t>(last - queues.running().begin()) + 1;
   if (records_.budget.decodes(queues.in_turn(position)) < kFewDecodes) return;

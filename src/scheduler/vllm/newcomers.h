@@ -16,7 +16,7 @@ class Newcomers {
   Newcomers(SchedulerRecords& records, Admission& admission, Preemption& preemption, Arrivals& arrivals)
       : records_(records), admission_(admission), preemption_(preemption), arrivals_(arrivals) {}
 
-  // At the start of a step. Sets how many running groups take part in it.
+  // Called at the start of a step. Sets how many running groups take part in it.
   void let_in();
 
  private:
@@ -26,7 +26,7 @@ class Newcomers {
   Admission& admission_;
   Preemption& preemption_;
   Arrivals& arrivals_;
-  bool was_short_ = false;  // the last step was the newcomers'
+  bool was_short_ = false;  // the last step ran only newcomers and the groups ahead of them
 };
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// The parts of VllmScheduler over a paged KV cache, and groups to work on, for the tests of each part.
+// The parts of VllmScheduler over a paged KV cache, with groups to work on, for the tests of each part.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,7 +17,7 @@ struct Parts {
         policy(make_preemption_policy(config.preemption_mode)),
         records(config, kv, *order) {}
 
-  // One that waits, with one parked sequence; `length` tokens that no other prompt begins with.
+  // Adds a waiting group with one parked sequence of `length` tokens that no other prompt starts with.
   SequenceGroup& add(std::int32_t length, std::int32_t output = 0, std::string tenant = "") {
     SequenceGroup& group = *groups.emplace_back(std::make_unique<SequenceGroup>());
     group.request.prompt_token_ids.assign(static_cast<std::size_t>(length),
@@ -36,13 +36,13 @@ struct Parts {
     records.queues.insert_waiting(group);
     return group;
   }
-  // Begins a step, with everybody in turn.
+  // Begins a step in which all running groups take part.
   void begin_step() {
     records.plans.begin();
     records.budget.begin_step();
     records.queues.set_num_in_turn(records.queues.running().size());
   }
-  // Carries the step out: what it took is computed, and nothing is drawn.
+  // Ends the step: its tokens are computed, and nothing is drawn.
   void end_step() {
     records.plan().planned();
     const ScheduledBatch& batch = records.plan().batch();
@@ -54,7 +54,7 @@ struct Parts {
     }
     records.plan().end(kv);
   }
-  // Another sequence of the group, with the same tokens and blocks.
+  // Adds another sequence to the group, with the same tokens and blocks.
   Sequence& fork(SequenceGroup& group) {
     auto child = std::make_unique<Sequence>(*group.sequences.front());
     child->id = ids.next();

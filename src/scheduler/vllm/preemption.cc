@@ -48,7 +48,7 @@ void Preemption::preempt(SequenceGroup& group, WayBack way) {
   group.retry_free_blocks = 0;
   ++group.num_preemptions;
   ++num_preemptions_;
-  const bool was_running = group.state == GroupState::running;  // else it was arriving
+  const bool was_running = group.state == GroupState::running;  // otherwise it was arriving
   records_.queues.remove(group);
   if (records_.takes_turns && was_running) records_.order.gave_way(group.account);
   if (way == WayBack::any && swapping_.try_swap_out(group, ids)) {

@@ -1,6 +1,7 @@
 #pragma once
-// Preemption: takes a running group's KV blocks away, all of its sequences' at once (a gang). Its K/V goes to
-// the swap space, or it waits to be computed again. Who gives way, and how it comes back, the policy says.
+// Preemption: takes away the KV blocks of a running group, of all its sequences at once (a gang). Its K/V
+// moves to the swap space, or the group waits to be recomputed. The policy chooses the group and the way
+// back.
 //     running --preempt--> swapped, or waiting;   swapped --give_up_swapped--> waiting
 // Source: PagedAttention (SOSP'23) §4.5. Threads: none; owned by the engine thread.
 #include <cstddef>
@@ -18,14 +19,14 @@ class Preemption {
   Preemption(SchedulerRecords& records, Swapping& swapping, PreemptionPolicy& policy)
       : records_(records), swapping_(swapping), policy_(policy) {}
 
-  // The group that gives way for the running group at `position`, out of those behind it, the arriving ones
-  // first; null: there is none. For the first one every arriving group gives way.
+  // The group to preempt for the running group at `position`, chosen from the groups behind it, arriving ones
+  // first; null if there is none. For the first running group, any arriving group may be preempted.
   SequenceGroup* victim_behind(std::size_t position);
   enum class WayBack { any, recompute };
   void preempt(SequenceGroup& group, WayBack way = WayBack::any);
-  // Preempts the last arriving group; false: there is none.
+  // Preempts the last arriving group. Returns false if there is none.
   bool give_up_arrival();
-  // A swapped group waits, to be recomputed.
+  // Moves a swapped-out group back to the waiting queue, to be recomputed.
   void give_up_swapped(SequenceGroup& group);
 
   std::int64_t num_preemptions() const { return num_preemptions_; }  // since the start

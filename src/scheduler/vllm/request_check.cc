@@ -36,7 +36,7 @@ Status check_runs_alone(const Request& request, const SchedulerConfig& config, c
       sampling.use_beam_search ? sampling.width() : std::max(sampling.n, sampling.best_of);
   PAGODA_RETURN_IF_ERROR(check_lengths(request, width, config));
   const std::int64_t total = max_tokens_of(request, config.max_model_len);
-  // A pinned prefix may start this prompt, but its blocks count as if not.
+  // A pinned prefix may start this prompt, but its blocks are counted as if it did not.
   const std::int64_t usable = kv.num_blocks() - kv.sharing().num_pinned_blocks();
   const std::int64_t needed = kv.geometry().pages_alone(total, 1, 0, request.work.whole_prompt);
   if (needed > usable) {
@@ -57,7 +57,7 @@ Status check_runs_alone(const Request& request, const SchedulerConfig& config, c
         .with_reason("context_length_exceeded");
   }
   if (sampling.use_beam_search) return check_beams(request, config, kv, usable);
-  return kv.check_alone(1, total, needed);  // samples can run one after the other
+  return kv.check_alone(1, total, needed);  // samples can run one after another
 }
 
 }  // namespace pagoda

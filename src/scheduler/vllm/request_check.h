@@ -1,6 +1,6 @@
 #pragma once
-// Whether a request could run with everything to itself. A function of the request, the configuration and
-// what of the KV manager any thread may read. Threads: any.
+// Checks whether a request could run on an otherwise idle engine. Depends on the request, the configuration,
+// and those parts of the KV manager that any thread may read. Threads: any.
 #include "base/status.h"
 #include "kv_cache/kv_manager.h"
 #include "request/request.h"
@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// invalid_argument, naming the limit: never.
+// invalid_argument, naming the limit, if the request can never run.
 Status check_runs_alone(const Request& request, const SchedulerConfig& config, const KvManager& kv);
 
 }  // namespace pagoda

@@ -25,14 +25,14 @@ struct SchedulerRecords {
         watermark_blocks(kv.num_blocks() / 100),
         budget(config.max_num_batched_tokens) {}
 
-  // Whether the group's prompt is computed in one step or not at all.
+  // True if the group's prompt must be computed in one step.
   bool runs_whole(const SequenceGroup& group) const {
     return !config.enable_chunked_prefill || group.request.work.whole_prompt;
   }
 
-  // The tokens a step for which blocks are promised, of `chunk` that a step may take. Beams are accepted by
-  // what all of them hold in small steps (check_runs_alone): blocks promised to one for more would be
-  // another's.
+  // The tokens per step for which blocks are promised, given that a step may take `chunk`. Beams are
+  // validated for small steps (check_runs_alone): promising more blocks to one beam would take them from
+  // another.
   std::int32_t promised_chunk(const SequenceGroup& group, std::int32_t chunk) const {
     return group.lockstep && !runs_whole(group) ? 1 : chunk;
   }
@@ -43,7 +43,7 @@ struct SchedulerRecords {
   const SchedulerConfig config;
   KvManager& kv;
   AdmissionOrder& order;
-  const bool takes_turns, has_states;   // the order takes turns; layers have states
+  const bool takes_turns, has_states;   // the order takes turns; some layers have states
   const std::int64_t watermark_blocks;  // kept free at admission, so that running groups can grow
   GroupQueues queues;
   TokenBudget budget;

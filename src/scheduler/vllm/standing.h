@@ -1,11 +1,12 @@
 #pragma once
-// Why a group runs or waits: the conditions of admission.h, in words. Reads the records and changes nothing.
-// Threads: none; the engine thread's.
+// Explains why a group runs or waits: the conditions of admission.h, in words. Reads the records and changes
+// nothing. Threads: none; the engine thread's.
 #include "scheduler/scheduler.h"
 #include "scheduler/vllm/scheduler_records.h"
 
 namespace pagoda {
 
-Standing standing_of(const SequenceGroup& group, const SchedulerRecords& records);  // not finished
+// `group` must not be finished.
+Standing standing_of(const SequenceGroup& group, const SchedulerRecords& records);
 
 }  // namespace pagoda

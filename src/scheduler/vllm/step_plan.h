@@ -31,11 +31,12 @@ class StepPlan {
   void end(KvManager& kv);
   bool in_flight() const { return in_flight_; }  // between begin() and end()
 
-  // Planned while another step is in flight: it preempts none, and sequences without blocks pause.
+  // True if planned while another step is in flight: such a step preempts nothing, and sequences without
+  // blocks pause.
   bool ahead() const { return before_ != nullptr; }
   const StepPlan* before() const { return before_; }
   void note_pause() { pauses_ = true; }
-  bool pauses() const { return pauses_; }  // a sequence does: do not plan the next step ahead
+  bool pauses() const { return pauses_; }  // a sequence pauses: do not plan the next step ahead
 
   ScheduledBatch& batch() { return batch_; }
   const ScheduledBatch& batch() const { return batch_; }
@@ -65,15 +66,15 @@ class StepPlan {
 
 class StepPlans {
  public:
-  StepPlan& latest() { return plans_[latest_]; }  // planned, or being planned
+  StepPlan& latest() { return plans_[latest_]; }  // planned last, or being planned
   const StepPlan& latest() const { return plans_[latest_]; }
-  // The first in flight; if there is none, the latest.
+  // The earliest plan in flight; if there is none, the latest plan.
   StepPlan& oldest() { return plans_[oldest_index()]; }
   const StepPlan& oldest() const { return plans_[oldest_index()]; }
 
-  // Starts a plan, also while a step is in flight. At most two are in flight.
+  // Starts a plan, possibly while a step is in flight. At most two are in flight.
   StepPlan& begin();
-  // Ends the latest, which names no sequence and is not to be run.
+  // Ends the latest plan, which names no sequence and will not be run.
   void drop(KvManager& kv);
   void check_invariants() const;
 

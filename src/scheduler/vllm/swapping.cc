@@ -20,14 +20,15 @@ bool Swapping::try_swap_out(SequenceGroup& group, std::span<const SequenceId> re
   ScheduledBatch& batch = records_.plan().batch();
   if (facts(records_.config.preemption_mode).recovery == Recovery::recomputed || resident.empty())
     return false;
-  if (!batch.swap_in.empty()) return false;  // it would be told to copy both ways through the same blocks
+  // The batch would copy in both directions through the same blocks.
+  if (!batch.swap_in.empty()) return false;
   const SwapCost cost = swap_.swap_cost(resident);
   if (cost.pages == 0) return false;  // nothing is computed
   if (!policy_.swaps(cost, costs_)) return false;
   const std::size_t first = batch.swap_out.size();
   if (!swap_.swap_out(resident, batch.swap_out)) return false;
-  // A copy-on-write that this step had planned for the group does not happen: its content is still at the
-  // source, and swapping out comes before all other copies.
+  // A copy-on-write that this step had planned for the group will not happen: the content is still at the
+  // source, and swapping out precedes all other copies.
   for (SwapCopy& swap : std::span(batch.swap_out).subspan(first)) {
     for (const BlockCopy& copy : batch.block_copies) {
       if (copy.to == swap.block) swap.block = copy.from;

@@ -13,8 +13,8 @@
 
 namespace pagoda {
 
-// The needs of swapping a group in: its sequences, their lengths, the blocks to copy, and at most the blocks
-// (growth) to continue for a while.
+// The requirements for swapping a group in: its sequences, their lengths, the blocks to copy, and the maximum
+// number of blocks (growth) to continue for a while.
 struct SwapIn {
   std::vector<SequenceId> ids;
   std::vector<std::int32_t> lengths;
@@ -24,19 +24,19 @@ SwapIn swap_in_of(const SequenceGroup& group, const KvManager& kv);
 
 class Swapping {
  public:
-  // Borrows both; the policy says who is swapped out at all.
+  // Borrows both; the policy decides whether a group is swapped out at all.
   Swapping(SchedulerRecords& records, PreemptionPolicy& policy)
       : records_(records), policy_(policy), swap_(records.kv.swap()) {}
 
   void set_costs(const PreemptionCosts& costs) { costs_ = costs; }
 
-  // False, with nothing changed: its `resident` sequences have to be recomputed.
+  // Returns false, with nothing changed, if the `resident` sequences have to be recomputed.
   bool try_swap_out(SequenceGroup& group, std::span<const SequenceId> resident);
 
-  // False, with nothing changed: not enough free blocks.
+  // Returns false, with nothing changed, if there are not enough free blocks.
   bool try_swap_in(SequenceGroup& group, const SwapIn& back);
 
-  std::int64_t num_groups_out() const { return num_groups_out_; }  // since the start, as the blocks
+  std::int64_t num_groups_out() const { return num_groups_out_; }  // since the start, like the block counts
   std::int64_t num_blocks_out() const { return num_blocks_out_; }
   std::int64_t num_blocks_in() const { return num_blocks_in_; }
 

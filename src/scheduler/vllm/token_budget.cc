@@ -23,8 +23,9 @@ std::int32_t TokenBudget::for_drafts(const GroupQueues& queues, std::size_t posi
   return left_ - decodes(queues.in_turn(position)) - prompts(queues, position);
 }
 
-// Tokens that others than decodes could still take in this step: this group, later ones, and those who wait.
-// About, for those may find some of theirs in the prefix cache; little more than the tokens left.
+// Tokens other than decodes that could still be taken in this step: by this group, later ones, and waiting
+// ones. An estimate, since waiting groups may find some tokens in the prefix cache; stops counting soon after
+// left().
 std::int32_t TokenBudget::prompts(const GroupQueues& queues, std::size_t position) const {
   std::int32_t count = 0;
   for (const SequenceGroup* group : queues.in_turn(position)) {

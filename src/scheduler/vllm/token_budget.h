@@ -18,7 +18,7 @@ class TokenBudget {
  public:
   explicit TokenBudget(std::int32_t max_tokens) : max_tokens_(max_tokens), limit_(max_tokens) {}
 
-  // The limit of the next steps, at most the one given at the start.
+  // Sets the limit of the next steps; values above max_tokens have no effect.
   void set_limit(std::int32_t tokens) { limit_ = tokens; }
   void begin_step() { left_ = std::clamp(limit_, 1, max_tokens_); }
 
@@ -28,17 +28,17 @@ class TokenBudget {
     left_ -= count;
   }
   void give_back(std::int32_t count) { left_ += count; }
-  // Ensures that at least `count` are left, for a prompt that runs whole or not at all.
+  // Ensures that at least `count` tokens are left, for a prompt that runs whole or not at all.
   void raise_to(std::int32_t count) { left_ = std::max(left_, count); }
 
   // Number of decodes of these groups; stops counting above left().
   std::int32_t decodes(std::span<SequenceGroup* const> groups) const;
-  // Tokens for a prompt of the running group at `position`, after decodes of this and of later groups. The
-  // oldest group always gets some, since later groups may still be preempted. `whole`: it takes all of its
-  // tokens or none.
+  // Tokens for a prompt of the running group at `position`, after the decodes of this and of later groups.
+  // The oldest group always gets some, since later groups may still be preempted. Prompt::whole: the prompt
+  // takes all of its tokens or none.
   enum class Prompt { whole, in_chunks };
   std::int32_t for_prompt(const GroupQueues& queues, std::size_t position, Prompt prompt) const;
-  // Tokens for drafts of that group: those that no other sequence could use in this step.
+  // Tokens for drafts of the group at `position`: those that no other sequence could use in this step.
   std::int32_t for_drafts(const GroupQueues& queues, std::size_t position) const;
 
   // Set if the last step had tokens left and no waiting group could be admitted: drafts need not leave
