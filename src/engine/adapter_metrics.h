@@ -1,7 +1,7 @@
 #pragma once
-// AdapterMetrics: vLLM's `lora_requests_info`: which adapters requests wait for, and with which some run, as
-// labels of one sample whose value is the time of the latest change. Routers send a request for an adapter
-// where it is among them. Only with --enable-lora. Threads: the engine thread's; exposed by any.
+// AdapterMetrics: vLLM's `lora_requests_info`: the adapters of waiting and of running requests, as labels of
+// one sample whose value is the time of the latest change. Routers use it to send a request to a server that
+// already has its adapter. Only with --enable-lora. Threads: the engine thread's; exposed by any.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ namespace pagoda {
 
 class AdapterMetrics final : public StepObserver {
  public:
-  // `max_loras`: how many may be among both.
+  // max_loras: the limit on distinct adapters, reported as a label.
   AdapterMetrics(MetricsRegistry& registry, std::int32_t max_loras);
 
   void on_submit(const Request& request) override;
@@ -30,8 +30,8 @@ class AdapterMetrics final : public StepObserver {
 
   const std::int32_t max_loras_;
   InfoGauge& info_;
-  std::map<RequestId, Held> requests_;  // with an adapter
-  std::string told_;                    // labels
+  std::map<RequestId, Held> requests_;  // requests that use an adapter
+  std::string told_;                    // labels last reported
 };
 
 }  // namespace pagoda

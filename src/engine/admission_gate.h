@@ -1,10 +1,11 @@
 #pragma once
-// AdmissionGate: refuses requests that could not start in time, before the engine's inbox. It has the load
-// that the engine last published and the requests accepted since, so that bursts between two steps count.
+// AdmissionGate: refuses requests that could not start in time, before they enter the engine's inbox. It
+// knows the load that the engine last published and the requests accepted since, so that bursts between two
+// steps count.
 //
-// Not the bound on the number of waiting requests (engine_thread.h), nor the forecast (queue_forecast.h).
-// Invariant: its load is the published one plus the accepted requests that the engine has not taken, in
-// order. Threads: any; publish() is the engine thread's. Owner: EngineThread.
+// It does not bound the number of waiting requests (engine_thread.h) and does not compute the forecast
+// (queue_forecast.h). Invariant: its load is the published one plus the accepted requests that the engine has
+// not taken yet, in order. Threads: any; publish() is the engine thread's. Owner: EngineThread.
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -21,8 +22,9 @@ class AdmissionGate {
  public:
   explicit AdmissionGate(double max_queue_s) : max_queue_s_(max_queue_s) {}
 
-  // Calls `push`, which submits the request, if it can start in time; one at a time. Arguments of `push`: the
-  // request, the number of waiting requests of its tenant, and the number of active tenants including it.
+  // Calls `push`, which submits the request, if the request can start in time. Calls are serialized.
+  // Arguments of `push`: the request, the number of its tenant's waiting requests, and the number of active
+  // tenants including its own.
   template <class Push>
   Status admit(Request request, TimeNs now, Push push) {
     std::lock_guard lock(mutex_);
@@ -38,7 +40,7 @@ class AdmissionGate {
     return ok_status();
   }
 
-  // The engine has taken the first `num_taken` accepted requests; `load` includes them.
+  // Called when the engine has taken the first `num_taken` accepted requests; `load` includes them.
   void publish(EngineLoad load, std::int64_t num_taken) {
     std::lock_guard lock(mutex_);
     std::swap(load_, load);
@@ -46,8 +48,8 @@ class AdmissionGate {
     for (Arriving& entry : arriving_) count(entry);
   }
 
-  // The status with which every request of the tenant would be refused now, and the wait in seconds of the
-  // smallest one, of a token. Nothing if that depends on the request.
+  // Returns the status with which every request of the tenant would be refused now, and the wait in seconds
+  // of the smallest possible request (one token). nullopt if the answer depends on the request.
   std::optional<std::pair<Status, double>> refuse_any(std::string_view tenant, TimeNs now) const {
     Request least;
     least.prompt_token_ids = {0};
@@ -67,7 +69,7 @@ class AdmissionGate {
     return std::pair(std::move(status), wait_s);
   }
 
-  // Expected seconds until a request that arrives now starts.
+  // Expected seconds until a request that arrives now would start.
   double expected_wait(const Request& like, TimeNs now) const {
     std::lock_guard lock(mutex_);
     const double wait = forecast(load_, expected_work(load_, order_record(like))).queue_s;
@@ -82,14 +84,14 @@ class AdmissionGate {
     QueuedWork work = {};
   };
   void count(Arriving& entry) {
-    entry.record.tenant = entry.tenant;  // points to the moved text
+    entry.record.tenant = entry.tenant;  // the tenant's text has moved with the entry
     add_waiting(load_, entry.work, entry.record);
   }
 
   const double max_queue_s_;
   mutable std::mutex mutex_;       // guards the fields below
-  EngineLoad load_;                // without costs until the engine has published some
-  std::deque<Arriving> arriving_;  // in order; bounded as the inbox is
+  EngineLoad load_;                // without costs until the engine first publishes
+  std::deque<Arriving> arriving_;  // in order; bounded like the inbox
   std::int64_t num_let_in_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: beam search and diverse beam search on the fake model straight from the definition, with whole
-// token lists and no sharing. With EarlyStopping::never it searches to the very end: stopping early must
+// For tests: beam search and diverse beam search on the fake model, straight from the definition, with
+// complete token lists and no sharing. With EarlyStopping::never it searches to the end: stopping early must
 // not change the answer.
 #include <cmath>
 #include <functional>
@@ -19,7 +19,7 @@ inline double beam_score(const SamplingParams& sampling, double cumulative, std:
   return cumulative / std::pow(static_cast<double>(length), static_cast<double>(sampling.length_penalty));
 }
 
-// One step of one group; returns its new live beams, and adds to `done`.
+// Runs one step of one beam group; returns its new live beams and adds finished ones to `done`.
 inline std::vector<Beam> beam_step(const Request& request, const std::vector<Beam>& live,
                                    std::map<TokenId, int>& times_chosen, std::vector<Beam>& done) {
   const SamplingParams& sampling = request.sampling;
@@ -114,7 +114,7 @@ inline void expect_as_beam_reference(const Request& request, const Collector& go
   }
 }
 
-// The answer of any request, sampled or searched for.
+// Checks the answer of any request, sampled or beam-searched.
 inline void expect_as_reference(const Request& request, const Collector& got, std::int32_t max_model_len) {
   const SamplingParams& sampling = request.sampling;
   if (sampling.use_beam_search) return expect_as_beam_reference(request, got, max_model_len);
@@ -129,7 +129,7 @@ inline void expect_as_reference(const Request& request, const Collector& got, st
   for (std::int32_t i = 0; i < sampling.n; ++i) {
     const Collector::Choice& choice = got.choices.at(i);
     const Reference& reference = wanted[static_cast<std::size_t>(i)];
-    if (choice.reason == FinishReason::abort) {  // as far as it came
+    if (choice.reason == FinishReason::abort) {  // the part before the abort must match
       ASSERT_LE(choice.tokens.size(), reference.tokens.size());
       ASSERT_TRUE(std::equal(choice.tokens.begin(), choice.tokens.end(), reference.tokens.begin()));
       continue;

@@ -1,6 +1,6 @@
 #pragma once
-// CacheEvents: connects a CacheObserver to an engine: it hears what the prefix cache holds, and when a step
-// is complete. Borrows it. Threads: none; the engine thread's.
+// CacheEvents: connects a CacheObserver to an engine: the observer learns what the prefix cache holds, and
+// when a step is complete. Borrows the observer. Threads: none; the engine thread's.
 #include "engine/step_observer.h"
 #include "kv_cache/cache_observer.h"
 

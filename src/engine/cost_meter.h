@@ -1,7 +1,6 @@
 #pragma once
-// CostMeter: what swapping a block and recomputing a token cost in this process, from the times of the
-// steps that have run. Recent steps count more.
-// Threads: none; owned by the engine.
+// CostMeter: the cost of swapping a block and of recomputing a token in this process, measured from the times
+// of past steps. Recent steps count more. Threads: none; owned by the engine.
 #include "model_runner/model_runner.h"
 #include "scheduler/preemption_policy.h"
 
@@ -16,7 +15,7 @@ class CostMeter {
     const std::size_t blocks = batch.swap_out.size() + batch.swap_in.size();
     if (blocks > 0 && result.swap_seconds > 0)
       blend(costs_.per_block_copied, result.swap_seconds / static_cast<double>(blocks));
-    // Recomputation runs many tokens of a sequence at once, as prompts do; a decode's token costs more.
+    // Recomputation runs many tokens of a sequence at once, like prompts; a decode's token costs more.
     const bool like_recomputation =
         static_cast<std::size_t>(batch.num_tokens) >= kTokensPerSequence * batch.sequences.size();
     const double computing = seconds - result.swap_seconds;

@@ -10,10 +10,10 @@ namespace pagoda {
 namespace {
 
 constexpr std::int32_t kMaxForcedAlone = 16;  // for a sequence that runs alone
-constexpr std::int32_t kMaxForcedBeside = 8;  // beside others, which must not wait for it
+constexpr std::int32_t kMaxForcedBeside = 8;  // alongside others, which it must not delay
 
-// A forced token costs a row now or a row later. Computing it now pays while a step's time hardly depends on
-// the number of rows; beside many sequences it would only lengthen the step for all.
+// A forced token costs a row now or a row later. Computing it now pays off while the duration of a step
+// hardly depends on the number of rows; with many sequences it would only lengthen the step for all.
 std::int32_t max_forced(std::int32_t num_decodes) {
   return worthwhile_guesses(1, num_decodes <= 1 ? kMaxForcedAlone : kMaxForcedBeside, num_decodes);
 }
@@ -26,7 +26,7 @@ DraftPlanner::DraftPlanner(const EngineConfig& config, const StepObservers& obse
     proposer_ = std::make_unique<NgramProposer>(*config.speculative);
 }
 
-// The sequences that may have drafts.
+// Collects the sequences that may have drafts.
 void DraftPlanner::collect(RequestTable& requests, bool recomputes) {
   draftable_.clear();
   constraints_.clear();
@@ -39,7 +39,7 @@ void DraftPlanner::collect(RequestTable& requests, bool recomputes) {
                                                    sequence->num_missing() <= sequence->num_output_tokens());
       if (!decodes || !group.forked || group.lockstep || sequence->num_output_tokens() == 0) continue;
       if (proposer_ == nullptr && state->constraints == nullptr) continue;
-      const std::int32_t limit = longest - sequence->num_tokens() - 1;  // one token comes anyway
+      const std::int32_t limit = longest - sequence->num_tokens() - 1;  // the step draws one token anyway
       draftable_.push_back({.group = &group, .sequence = sequence.get(), .limit = std::max(limit, 0)});
       constraints_.push_back(state->constraints.get());
     }

@@ -1,6 +1,6 @@
 #pragma once
-// EngineConfig: what the engine itself needs to know; names are the flags'. Which manager, scheduler and
-// runner stand behind the interfaces is chosen in cli/assemble.
+// EngineConfig: the engine's own settings, named after the flags. The manager, scheduler and runner behind
+// the interfaces are chosen in cli/assembly.
 #include <cstdint>
 #include <optional>
 
@@ -13,33 +13,34 @@
 namespace pagoda {
 
 struct EngineConfig {
-  std::int32_t engine = 0;                     // its number among the engines of this process
-  std::int32_t max_model_len = 0;              // the model's, or less
+  std::int32_t engine = 0;                     // index of this engine in the process
+  std::int32_t max_model_len = 0;              // at most the model's own limit
   std::int32_t max_num_seqs = 256;             // sequences in one step
   std::int32_t max_num_batched_tokens = 2048;  // tokens in one step; without chunked prefill >= max_model_len
-  std::int32_t max_adapters = 0;               // those of running requests; 0: any number
-  std::int32_t block_size = 16;                // --kv-manager virtual: any, else 1..256
-  // The KV groups of the model's layers; absent: one group that sees everything, a block a row.
+  std::int32_t max_adapters = 0;               // limit on distinct adapters of running requests; 0: no limit
+  std::int32_t block_size = 16;                // --kv-manager virtual: any; otherwise 1..256
+  // The KV groups of the model's layers; absent: one full-attention group, with one block per row.
   std::optional<std::vector<KvGroup>> kv_groups = {};
-  RotationRule rotation = {};  // the model's
+  RotationRule rotation = {};  // from the model
   bool enable_prefix_caching = true;
   Eviction eviction = Eviction::lru;  // order in which the prefix cache evicts
   bool kv_tiers = false;              // the runner has tiers for rows of the prefix cache
-  bool kv_peers = false;              // and can ask other servers for rows
+  bool kv_peers = false;              // the runner can ask other servers for rows
   bool enable_chunked_prefill = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::fcfs;
   PreemptionMode preemption_mode = PreemptionMode::automatic;
   PreemptionCosts preemption_costs = {};  // estimates, until they are measured
   std::int64_t max_waiting = 1024;        // requests not yet admitted; more are refused
-  double max_queue_s = 0;                 // requests that would wait longer are refused; 0: none
-  std::uint64_t seed = 0;                 // draws the seeds of requests that bring none
+  double max_queue_s = 0;                 // requests that would wait longer are refused; 0: no limit
+  std::uint64_t seed = 0;                 // generates the seeds of requests without one
   std::int32_t vocab_size = 0;
-  double target_itl_ms = 0;  // longest step beside running streams, if possible; 0: no limit
-  std::optional<SpeculativeConfig> speculative = {};  // absent: every token is waited for
-  // Tokens that a constraint forces become drafts, which are always right. For schedulers that take drafts.
+  double target_itl_ms = 0;  // target for the longest step that delays running streams; 0: no limit
+  std::optional<SpeculativeConfig> speculative = {};  // absent: no speculative decoding
+  // Tokens forced by a constraint become drafts, which are always correct. For schedulers that support
+  // drafts.
   bool forced_drafts = false;
-  bool async_scheduling = false;  // steps are planned while the one before them runs, if the runner can
-  bool log_stats = true;          // a line every 10 s while busy
+  bool async_scheduling = false;  // steps are planned while the previous one runs, if the runner supports it
+  bool log_stats = true;          // log a line every 10 s while busy
 
   SchedulerConfig scheduler_config() const {
     return {.max_num_seqs = max_num_seqs,
@@ -52,7 +53,7 @@ struct EngineConfig {
   }
 };
 
-// The combinations that cannot work, naming the flag.
+// Rejects combinations that cannot work, naming the flag.
 inline Status validate(const EngineConfig& config) {
   if (config.max_model_len < 2) return invalid_argument("--max-model-len must be at least 2");
   if (config.max_num_seqs < 1) return invalid_argument("--max-num-seqs must be at least 1");

@@ -12,11 +12,11 @@
 namespace pagoda {
 namespace {
 
-// The load that a router sees of a dead engine: more than any other has.
+// The load of a dead engine as seen by a router: more than any living engine has.
 constexpr std::int64_t kDeadLoad = std::int64_t{1} << 30;
 const Status kAllDead = unavailable("The engine has stopped.");
 
-// Refusals that hold for one engine alone.
+// True for refusals that apply to one engine only.
 bool is_of_one_engine(const Status& status) {
   return status.code() == StatusCode::resource_exhausted || status.code() == StatusCode::unavailable ||
          status.code() == StatusCode::deadline_exceeded;
@@ -30,7 +30,7 @@ Status check_rank(std::int32_t rank, std::size_t num_engines) {
       .with_param("data_parallel_rank");
 }
 
-// The requests under way, each with its engine.
+// The requests in progress, each with its engine.
 struct EngineGroup::Routes {
   struct Route {
     std::size_t engine = 0;
@@ -56,7 +56,7 @@ struct EngineGroup::Routes {
   }
 };
 
-// Passes a request's outputs on; its last one ends its route.
+// Forwards a request's outputs; the last one removes its route.
 class EngineGroup::RoutedSink final : public OutputSink {
  public:
   RoutedSink(std::shared_ptr<Routes> routes, RequestId id, std::shared_ptr<OutputSink> sink)
@@ -72,7 +72,7 @@ class EngineGroup::RoutedSink final : public OutputSink {
   const std::shared_ptr<OutputSink> sink_;
 };
 
-// Waits for all engines to have pinned a prefix; where one has not, the others let it go again.
+// Waits until all engines have pinned a prefix; if one has failed, the others drop it again.
 class EngineGroup::PrefixJoin {
  public:
   PrefixJoin(std::string name, std::vector<EngineClient*> engines, std::shared_ptr<OutputSink> sink)
@@ -156,7 +156,7 @@ Status EngineGroup::submit_to(std::size_t engine, std::int64_t uncached_tokens, 
 }
 
 Status EngineGroup::submit(Request request, std::shared_ptr<OutputSink> sink) {
-  // As one engine would draw it, whichever engine it goes to.
+  // Drawn here exactly as a single engine would, whichever engine serves the request.
   if (!request.sampling.seed) request.sampling.seed = random_bits(seed_, 0, ++num_drawn_seeds_);
   if (const auto rank = std::exchange(request.data_parallel_rank, std::nullopt)) {
     if (Status status = check_rank(*rank, engines_.size()); !status.ok()) return status;
@@ -183,7 +183,7 @@ EngineClient* EngineGroup::soonest(std::string_view tenant, std::int32_t priorit
   return best;
 }
 
-// Only the engine that would begin it first is asked: the others' refusals would count as such.
+// Asks only the engine that would start the request first: the other engines' refusals would be counted.
 std::optional<EngineClient::Refusal> EngineGroup::refuse_unread(std::string_view tenant) {
   EngineClient* const engine = soonest(tenant, 0);
   return engine == nullptr ? std::nullopt : engine->refuse_unread(tenant);
@@ -216,7 +216,7 @@ Status EngineGroup::add_prefix(std::string name, std::vector<TokenId> tokens,
   for (EngineClient* engine : engines) {
     const Status status = engine->add_prefix(name, tokens, PrefixJoin::sink_of(join, *engine));
     if (status.ok()) continue;
-    if (engine == engines.front()) return status;  // nobody has it yet
+    if (engine == engines.front()) return status;  // no engine has it yet
     RequestOutput refused;
     refused.error = status;
     refused.finished = true;

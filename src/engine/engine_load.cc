@@ -15,7 +15,7 @@ QueuedWork left_of(const SequenceGroup& group, const TrafficMeans& means) {
     out.kv_tokens += sequence->num_tokens();
   }
   out.prompt_tokens = missing;
-  // Prefix hits can only be expected of a prompt that has never been admitted.
+  // Prefix cache hits can only be expected for a prompt that was never admitted.
   if ((group.state == GroupState::waiting || group.state == GroupState::arriving) &&
       group.num_preemptions == 0)
     out.prompt_tokens = std::max(out.prompt_tokens * means.computed_share, 1.0);

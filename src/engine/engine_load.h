@@ -1,5 +1,5 @@
 #pragma once
-// engine_load: what a forecast of the queue goes by, from an engine between two steps. The caller adds the
+// engine_load: collects the input of a queue forecast from an engine between two steps. The caller adds the
 // time and the size of the KV cache. Threads: the engine thread.
 #include "engine/engine_config.h"
 #include "engine/queue_forecast.h"

@@ -25,7 +25,7 @@ std::vector<double> one_two_five(std::int32_t limit) {
   return out;
 }
 
-// The paper's Fig. 2; what is missing from 1 is free.
+// The states of the paper's Fig. 2; the remainder to 1 is free.
 Gauge& slots(MetricsRegistry& r, std::string_view state) {
   return r.gauge("pagoda:kv_cache_slots_perc",
                  "Share of the KV cache's token slots in each state. 1 means 100 percent.",
@@ -227,7 +227,7 @@ void EngineMetrics::on_step(const StepReport& report) {
 
 void EngineMetrics::on_outcome(const StepOutcome& outcome) {
   const ScheduledBatch& batch = outcome.report.batch;
-  if (batch.empty()) return;  // it was for tiers alone
+  if (batch.empty()) return;  // the step had only tier moves
   copied_.add(static_cast<double>(batch.block_copies.size()));
   ++totals_.steps;
   totals_.usage += outcome.usage;

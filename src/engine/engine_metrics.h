@@ -1,8 +1,8 @@
 #pragma once
 // EngineMetrics: the engine's counters, gauges and histograms, under vLLM's names and buckets, so that
-// dashboards made for it read ours. Metrics that vLLM does not have are named "pagoda:...", whatever the
-// others' prefix. It also keeps the sums over all steps that snapshots show. Threads: updated by the engine
-// thread, exposed by any.
+// dashboards for vLLM work. Metrics that vLLM does not have are named "pagoda:...", whatever prefix the
+// others have. It also keeps the sums over all steps for snapshots. Threads: updated by the engine thread,
+// exposed by any.
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "engine/engine_config.h"
@@ -27,7 +27,7 @@ class EngineMetrics final : public StepObserver {
   // Any thread.
   void on_refused(const Status& status);
 
-  const EngineTotals& totals() const { return totals_; }  // engine thread
+  const EngineTotals& totals() const { return totals_; }  // engine thread only
 
  private:
   struct RequestHistograms {
@@ -52,7 +52,7 @@ class EngineMetrics final : public StepObserver {
   Counter &drafts_, &draft_tokens_, &accepted_tokens_;
   Counter &masks_, &settled_rows_;
   Gauge &awake_, &weights_released_, &all_released_;
-  std::vector<Counter*> accepted_at_;  // by place in the draft
+  std::vector<Counter*> accepted_at_;  // by position in the draft
   EngineTotals totals_;
   SchedulerCounts seen_;
   PrefixCacheStats seen_cache_;

@@ -1,5 +1,5 @@
 #pragma once
-// EngineParts: what an engine is put together from (cli/assembly, sim/parts_factory.h, tests).
+// EngineParts: the components of an engine (made by cli/assembly, sim/parts_factory.h, tests).
 #include <memory>
 
 #include "decoding/draft_proposer.h"
@@ -14,8 +14,8 @@ struct EngineParts {
   std::unique_ptr<KvManager> kv;
   std::unique_ptr<Scheduler> scheduler;  // borrows kv
   std::unique_ptr<ModelRunner> runner;
-  std::unique_ptr<DraftProposer> proposer = {};  // null: as EngineConfig::speculative says
-  PoisonRecord* poison = nullptr;  // borrowed; null: no request is refused for what it did to an engine
+  std::unique_ptr<DraftProposer> proposer = {};  // null: use EngineConfig::speculative
+  PoisonRecord* poison = nullptr;  // borrowed; null: no request is refused for having crashed an engine
 };
 
 }  // namespace pagoda

@@ -6,7 +6,7 @@ namespace pagoda {
 
 Status EngineSleep::sleep(std::int32_t level, DraftProposer* proposer) {
   if (level > 0) {
-    // Kept requests resume where they were, and prefixes stay pinned, so their K/V is kept.
+    // Kept requests resume where they stopped, and prefixes stay pinned, so their K/V is kept.
     const bool empty = kv_.num_free_blocks() == kv_.num_blocks() &&
                        kv_.swap().num_free_swap_blocks() == kv_.swap().num_swap_blocks();
     PAGODA_RETURN_IF_ERROR(
@@ -26,7 +26,7 @@ Status EngineSleep::wake_up(const WakeOrder& order, DraftProposer* proposer) {
     if (proposer != nullptr) PAGODA_RETURN_IF_ERROR(proposer->load_weights());
     sleeping_.weights = false;
   }
-  if (order.kv_cache) sleeping_.kv_cache = false;  // its memory comes back as it is used
+  if (order.kv_cache) sleeping_.kv_cache = false;  // its memory is restored as it is used
   if (sleeping_.weights || sleeping_.kv_cache) return ok_status();
   level_ = -1;
   observers_.tell(&StepObserver::on_sleep, level_);

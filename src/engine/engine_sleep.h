@@ -1,5 +1,5 @@
 #pragma once
-// EngineSleep: whether the engine computes, and whose memory it has given back meanwhile. See
+// EngineSleep: whether the engine computes, and which memory it has released while asleep. See
 // EngineClient::sleep().
 //
 //     awake --sleep(level)--> asleep --wake_up(everything)--> awake;   wake_up(weights) alone: still asleep
@@ -18,10 +18,10 @@ class EngineSleep {
       : kv_(kv), runner_(runner), observers_(observers) {}
 
   bool asleep() const { return level_ >= 0; }
-  // From level 1 on the prefix cache must have been cleared: unneeded K/V is dropped. `proposer`, which may
-  // be null, gives its memory back with the runner.
+  // From level 1 on, the prefix cache must have been cleared: unneeded K/V is dropped. `proposer`, which may
+  // be null, releases its memory along with the runner.
   Status sleep(std::int32_t level, DraftProposer* proposer = nullptr);
-  // Not ok: the weights cannot be loaded again; it sleeps on, and may be woken once more.
+  // Fails if the weights cannot be loaded again; the engine then stays asleep, and the call may be repeated.
   Status wake_up(const WakeOrder& order, DraftProposer* proposer = nullptr);
 
  private:

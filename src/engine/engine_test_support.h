@@ -1,5 +1,5 @@
 #pragma once
-// For tests: an engine core on the fake model, and a sink that checks the form of what it gets.
+// For tests: an engine core on the fake model, and a sink that checks the form of the outputs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ class ManualClock final : public Clock {
   TimeNs time = 1;
 };
 
-// Collects a request's outputs and checks their form as they come.
+// Collects a request's outputs and checks their form.
 class Collector final : public OutputSink {
  public:
   struct Choice {
@@ -76,15 +76,16 @@ struct Options {
                       .log_stats = false};
   std::int32_t num_blocks = 64;
   std::int32_t num_swap_blocks = 0;
-  std::optional<std::vector<KvGroup>> groups = std::nullopt;  // absent: one full one
+  std::optional<std::vector<KvGroup>> groups = std::nullopt;  // absent: one full-attention group
   Mode mode = Mode::vllm;
   Reservation reservation = Reservation::oracle;
-  // Mode vllm with the virtual manager (virtual_kv_test.cc runs other tests so); slots of 0 are filled in.
+  // Mode vllm: use the virtual manager (virtual_kv_test.cc runs other tests this way); slot counts of 0 are
+  // filled in.
   bool virtual_kv = std::getenv("PAGODA_TEST_VIRTUAL_KV") != nullptr;
   SlotMapConfig slots = {};
-  // Virtual manager: so many pages exist at first, and no more are ever granted. 0: all exist.
+  // Virtual manager: number of pages created initially, with no more ever granted. 0: all exist.
   std::int32_t num_created = 0;
-  // Mode vllm: rows of the prefix cache go to tiers, and come back, if they do.
+  // Mode vllm: rows of the prefix cache are stored in tiers, which may lose them.
   std::optional<TierFaults> tiers = std::nullopt;
 
   SlotMapConfig slot_config() const {
@@ -105,7 +106,7 @@ struct Options {
   }
 };
 
-// The scheduler borrows the manager.
+// The scheduler borrows the KV manager.
 inline EngineParts make_parts(const Options& options) {
   EngineParts parts;
   const SchedulerConfig config = options.engine.scheduler_config();
@@ -185,7 +186,7 @@ struct Rig {
   std::unique_ptr<EngineCore> core;
 };
 
-// An adapter of this number, the same whenever it is asked for; 0: none.
+// The adapter with this number, the same object on every call; 0: none.
 inline std::shared_ptr<const RequestAdapter> adapter(int number) {
   static const std::vector<std::shared_ptr<const RequestAdapter>> all = [] {
     std::vector<std::shared_ptr<const RequestAdapter>> made(1);

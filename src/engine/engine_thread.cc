@@ -8,14 +8,13 @@
 
 namespace pagoda {
 namespace {
-constexpr std::int64_t kSpare =
-    2;  // times as many wait, if the rest are of tenants with less than their share
+constexpr std::int64_t kSpare = 2;  // factor on max_waiting, for tenants below their share
 constexpr std::chrono::milliseconds kRestBeforePreparing{100};
-constexpr TimeNs kLiveEndsNs = 5'000'000'000;                                       // without anyone who asks
-constexpr std::size_t kMaxLiveStates = 1024, kMaxLiveBytes = std::size_t{8} << 20;  // not fetched yet
+constexpr TimeNs kLiveEndsNs = 5'000'000'000;                                       // without live-view calls
+constexpr std::size_t kMaxLiveStates = 1024, kMaxLiveBytes = std::size_t{8} << 20;  // unfetched
 const Status kEngineDead = unavailable("The engine has failed; the server must be restarted.");
 
-// Near enough for a bound.
+// Approximate; used for a bound only.
 std::size_t bytes_of(const EngineSnapshot& state) {
   return sizeof(EngineSnapshot) + state.requests.size() * sizeof(RequestSnapshot) +
          state.sequences.size() * sizeof(SequenceSnapshot) + state.steps.size() * sizeof(StepSnapshot) +
@@ -23,7 +22,7 @@ std::size_t bytes_of(const EngineSnapshot& state) {
          (state.blocks.size() + state.cached.size()) * sizeof(BlockId);
 }
 
-std::string name_of(std::int32_t engine) {  // vLLM's
+std::string name_of(std::int32_t engine) {  // in vLLM's form
   std::string number = std::to_string(engine);
   number.insert(0, number.size() < 3 ? 3 - number.size() : 0, '0');
   return concat("Engine ", number, ": ");
@@ -124,7 +123,7 @@ void EngineThread::ask_live(Live&& live) {
   live_asks_.push_back(std::move(live));
 }
 
-// News that is not taken here waits in the feed and is part of the next snapshot.
+// Events not taken here stay in the feed and are part of the next snapshot.
 void EngineThread::keep_live_state() {
   const auto state = std::make_shared<EngineSnapshot>(core_->snapshot(SnapshotDetail::lean));
   live_->take(*state);
@@ -135,7 +134,7 @@ void EngineThread::keep_live_state() {
   live_states_.push_back(state);
 }
 
-// Answers live-view calls that have news; disconnects the feed if there have been none for a while.
+// Answers live-view calls that have news; removes the feed if there have been no calls for a while.
 void EngineThread::answer_live() {
   const std::int64_t step = core_->steps().num_steps();
   if (live_every_step_ && live_step_ != step && live_states_.size() < kMaxLiveStates &&
@@ -184,7 +183,7 @@ void EngineThread::handle(Message&& message) {
   } else if (std::holds_alternative<TierNews>(message)) {
     return;
   } else if (const auto* drop = std::get_if<DropPrefix>(&message)) {
-    (void)core_->prefixes().drop(drop->name);  // gone already when two drop it at once
+    (void)core_->prefixes().drop(drop->name);  // already gone if two callers drop it at once
   }
   live_changed_ = true;
 }
@@ -204,7 +203,7 @@ void EngineThread::publish_progress() {
   if (num_ended_.exchange(ended) == ended) return;
   {
     std::lock_guard lock(idle_mutex_);
-  }  // a waiter is before its check, or asleep
+  }  // a waiter has not checked yet, or is asleep
   idle_.notify_all();
 }
 
@@ -225,13 +224,13 @@ void EngineThread::loop() {
   const Status failure = core_->status();
   if (!failure.ok()) {
     log_error("engine", concat(name_, "the model runner failed: ", failure.message()));
-    die(failure);  // before anyone is told
+    die(failure);  // before any client is notified
   }
   core_->on_tier_news(nullptr);
-  // The inbox accepts nothing from here on; what is in it is answered.
+  // The inbox accepts nothing from here on; remaining messages are answered below.
   inbox_.close();
   core_->fail_all(failure.ok() ? unavailable("The server is shutting down.") : failure);
-  if (failure.ok() && core_->requests().empty()) core_->step();  // tiers get what these have left
+  if (failure.ok() && core_->requests().empty()) core_->step();  // pass the remaining tier moves to the tiers
   const Status error = failure.ok() ? unavailable("The server is shutting down.") : kEngineDead;
   if (falling_asleep_) falling_asleep_->done(error);
   for (Message& message : std::exchange(held_, {})) refuse(message, error);
@@ -240,13 +239,13 @@ void EngineThread::loop() {
   publish_progress();
 }
 
-// False when there will be none: the inbox is closed, or the runner is lost.
+// Returns false if no more work can come: the inbox is closed, or the runner has failed.
 bool EngineThread::wait_for_work() {
-  // The next request often comes at once, the first one right after the start: it has both cores.
+  // The next request often arrives at once, and the first one right after startup: both cores are left to it.
   if (const std::optional<bool> ready = inbox_.wait_for(kRestBeforePreparing)) return *ready;
   while (inbox_.size() == 0 && !inbox_.closed() && !core_->asleep() && core_->steps().prepare_ahead()) {
   }
-  if (!core_->idle()) {  // asleep or behind tiers, with some that wait: they may be late by now
+  if (!core_->idle()) {  // asleep or waiting for tiers, with requests left: some may be past their deadline
     core_->steps().heartbeat();
     return !inbox_.closed();
   }
@@ -260,7 +259,8 @@ bool EngineThread::wait_for_work() {
 }
 
 void EngineThread::serve() {
-  if (core_->steps().has_tier_news()) core_->step();  // before any request: what the tiers have kept
+  // Before any request: learn which rows the tiers have kept.
+  if (core_->steps().has_tier_news()) core_->step();
   while (!stopping_.load(std::memory_order_acquire)) {
     num_turns_.fetch_add(1, std::memory_order_relaxed);
     if (core_->idle() || core_->asleep() || !ran_) {
@@ -283,7 +283,7 @@ void EngineThread::serve() {
   }
 }
 
-// The first reason stays.
+// Keeps the first reason.
 void EngineThread::die(const Status& failure) {
   const std::lock_guard lock(failure_mutex_);
   if (failure_.ok()) failure_ = failure;

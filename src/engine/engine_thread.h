@@ -1,13 +1,13 @@
 #pragma once
-// EngineThread: the one thread that owns the engine, and the way to it. Others submit and abort through
-// a bounded inbox; idle, the thread sleeps on that inbox and uses no CPU.
+// EngineThread: the only thread that owns the engine, and the access to it. Other threads submit and abort
+// through a bounded inbox; when idle, the thread sleeps on that inbox and uses no CPU.
 //
 //     serving --begin_drain--> draining (nothing new is taken) --stop--> stopped
 //     serving or draining --the runner fails--> dead: every sink gets an error, healthy() is false
 //
 // Invariant: a request that submit() accepted gets exactly one finished output, whatever happens.
-// Threads: everything public is safe from any thread; outputs are delivered on the engine thread, and at
-// the very end of stop() on the caller's.
+// Threads: all public functions are safe from any thread; outputs are delivered on the engine thread and, at
+// the very end of stop(), on the caller's.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -52,17 +52,17 @@ class EngineThread final : public EngineClient {
   bool healthy() const override { return !dead_.load(std::memory_order_acquire); }
   Status failure() const override;
 
-  // For a watchdog: nothing while it waits for work; else a number that changes with each turn of its loop,
-  // and with each piece that compute threads are given.
+  // For a watchdog: nullopt while the thread waits for work; otherwise a number that changes with each turn
+  // of its loop and with each piece of work given to compute threads.
   std::optional<std::uint64_t> beat() const;
-  // The loop makes no progress: refuses new requests from now on, and healthy() is false.
+  // Declares the loop stuck: refuses new requests from now on, and healthy() becomes false.
   void give_up() { die(unavailable("it makes no progress")); }
 
   // Refuses new requests from now on; accepted ones continue.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
-  // True when nothing is left to serve within `timeout`.
+  // Returns true if all accepted requests end within `timeout`.
   bool wait_idle(std::chrono::milliseconds timeout);
-  // Aborts what is left and ends the thread. Idempotent.
+  // Aborts all remaining requests and ends the thread. Idempotent.
   void stop();
 
  private:
@@ -110,7 +110,7 @@ class EngineThread final : public EngineClient {
     CacheOwner owner;
     ControlDone done;
   };
-  struct TierNews {};  // a step would bring some
+  struct TierNews {};  // a step would process tier news
   using Message = std::variant<Submit, Abort, AbortSequence, Snapshot, Live, LiveEveryStep, AddPrefix,
                                DropPrefix, Sleep, WakeUp, ResetCache, EraseCached, TierNews>;
 
@@ -136,32 +136,32 @@ class EngineThread final : public EngineClient {
 
   const EngineConfig config_;
   std::unique_ptr<EngineCore> core_;
-  const std::string name_;  // in the log
+  const std::string name_;  // for the log
   BoundedQueue<Message> inbox_;
   AdmissionGate gate_;
-  std::int64_t num_taken_ = 0;  // requests, out of the inbox
-  bool ran_ = true;             // the last step did; else all that is left waits for tiers
+  std::int64_t num_taken_ = 0;  // requests taken out of the inbox
+  bool ran_ = true;             // the last step had work; otherwise all that is left waits for tiers
   std::atomic<bool> draining_{false}, dead_{false}, stopping_{false};
   mutable std::mutex failure_mutex_;
-  Status failure_;  // its end's reason; ok while it lives
+  Status failure_;  // why the engine died; ok while it is alive
   std::atomic<bool> busy_{true};
   std::atomic<std::uint64_t> num_turns_{0};
-  std::atomic<std::uint64_t> num_beats_{0};    // pieces that its compute threads were given
-  std::atomic<std::int64_t> num_accepted_{0};  // by submit()
-  std::atomic<std::int64_t> num_started_{0};   // past their first admission
+  std::atomic<std::uint64_t> num_beats_{0};    // pieces of work given to compute threads
+  std::atomic<std::int64_t> num_accepted_{0};  // requests accepted by submit()
+  std::atomic<std::int64_t> num_started_{0};   // admitted for the first time, or ended before
   std::atomic<std::int64_t> num_ended_{0};     // ended
-  std::int64_t num_refused_late_ = 0;          // accepted by submit(), refused by the core
+  std::int64_t num_refused_late_ = 0;          // accepted by submit(), then refused by the core
   std::mutex idle_mutex_, stop_mutex_;
   std::condition_variable idle_;
 
-  // Between an order to sleep once all is done and that moment: the order, and what comes meanwhile. Bounded
-  // as the inbox is.
+  // While the engine is about to sleep but still finishes its work: the order, and the messages that arrive
+  // meanwhile. Bounded like the inbox.
   std::optional<Sleep> falling_asleep_;
   std::vector<Message> held_;
   std::atomic<bool> sleeping_{false};
 
-  // While there are live views: the feed of steps, pending calls, snapshots not yet fetched and their bytes,
-  // and the time of the last call.
+  // While there are live views: the feed of steps, pending calls, unfetched snapshots and their bytes, and
+  // the time of the last call.
   std::unique_ptr<LiveFeed> live_;
   std::vector<Live> live_asks_;
   LiveStates live_states_;

@@ -1,4 +1,5 @@
-// How EngineThread is put to sleep and woken: orders from other threads, and who is held back meanwhile.
+// Putting an EngineThread to sleep and waking it: orders from other threads, and requests held back
+// meanwhile.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +42,7 @@ bool EngineThread::handle_control(Message& message) {
           ->done(unavailable("The engine was woken before it slept."));
       hand_over_held();
     }
-    busy_.store(false, std::memory_order_relaxed);  // loading weights takes as long as it does
+    busy_.store(false, std::memory_order_relaxed);  // loading weights may take any time
     const Status woken = core_->wake_up(wake->order);
     busy_.store(true, std::memory_order_relaxed);
     sleeping_.store(core_->asleep(), std::memory_order_release);
@@ -63,7 +64,7 @@ void EngineThread::begin_sleep(Sleep&& sleep) {
     fall_asleep();
 }
 
-// Once nothing stands against it any more.
+// Falls asleep once the engine has finished its work, unless requests are kept.
 void EngineThread::fall_asleep() {
   const bool keeps = falling_asleep_->order.running == SleepOrder::Running::keep;
   if (!keeps && !core_->asleep() && !core_->idle()) return end_late_held();
@@ -75,7 +76,7 @@ void EngineThread::fall_asleep() {
   sleep.done(status);
 }
 
-// While the engine finishes what it had, what comes waits here.
+// Holds new requests back while the engine finishes earlier ones before sleeping.
 bool EngineThread::hold_back(Message& message) {
   if (!falling_asleep_) return false;
   if (std::holds_alternative<Submit>(message) || std::holds_alternative<AddPrefix>(message)) {
@@ -89,7 +90,7 @@ bool EngineThread::hold_back(Message& message) {
     return submit != nullptr && submit->request.id == abort->id;
   });
   if (place == held_.end()) return false;
-  // The core ends a request that it has taken: submit it, and abort it at once.
+  // The core can only end requests that it has taken: submit this one, and abort it at once.
   Message submit = std::move(*place);
   held_.erase(place);
   const std::optional<Sleep> asleep = std::exchange(falling_asleep_, std::nullopt);

@@ -1,5 +1,6 @@
 #pragma once
-// For tests: two constraints on the fake model's tokens, and what they ask for after an answer's beginning.
+// For tests: two constraints on the fake model's tokens, and the tokens they allow after the start of an
+// answer.
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -11,8 +12,8 @@
 
 namespace pagoda::fake {
 
-// One of several answers. Where one answer is the beginning of another, token 0 ends it. A choice that ends
-// with -1 is a trap: nothing may follow what stands before that.
+// Allows one of several answers. If one answer is a prefix of another, token 0 ends it. A choice that ends
+// with -1 is a trap: no token may follow the tokens before the -1.
 class Choices final : public TokenConstraint {
  public:
   using List = std::vector<std::vector<TokenId>>;
@@ -55,7 +56,8 @@ class Choices final : public TokenConstraint {
   std::vector<TokenId> said_;
 };
 
-// After each beginning another third of the tokens; it may end anywhere, and sometimes it is a dead end.
+// Allows a different third of the tokens after each prefix; may end anywhere, and sometimes reaches a dead
+// end.
 class Scattered final : public TokenConstraint {
  public:
   Scattered(std::uint64_t seed, bool dead_ends) : said_{seed}, dead_ends_(dead_ends) {}
@@ -112,7 +114,7 @@ inline std::shared_ptr<const TokenConstraintFactory> scattered(std::uint64_t see
 
 // The tokens that the request's constraint allows after `output`, straight from the definition.
 struct Allowed {
-  std::vector<MaskWord> mask;  // empty: everything
+  std::vector<MaskWord> mask;  // empty: all tokens
   bool dead_end = false, terminated = false;
 };
 

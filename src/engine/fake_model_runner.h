@@ -1,11 +1,11 @@
 #pragma once
-// FakeModelRunner: a model runner for tests. It has real KV storage, addressed by block tables: the "K/V"
-// of a token is a hash of the token, the adapter and the K/V before it, and what it samples is a hash of all
-// the K/V that it finds. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of
-// order therefore changes the tokens. With KV groups, each page of each group has its own form of a token's
-// K/V, and a window's are attended to as far back as it sees; a state is a hash of all of them, written in
-// place as far as no drafts reach, and copied in passing where the batch says so. reference() computes the
-// same tokens with none of this machinery.
+// FakeModelRunner: a model runner for tests. It has real KV storage, addressed by block tables: the "K/V" of
+// a token is a hash of the token, the adapter and the previous K/V, and a sampled token is a hash of all the
+// K/V read. A wrong block table, a missed copy-on-write, a stale prefix block or a step out of order
+// therefore changes the tokens. With KV groups, each page of each group stores its own variant of a token's
+// K/V, and a window group attends only within its window; a state is a hash of all K/V, updated in place by
+// all tokens except drafts, and copied during the step where the batch says so. reference() computes the same
+// tokens with none of this machinery.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -39,7 +39,7 @@ inline float logprob_of(std::uint64_t attended, TokenId token) {
   return -0.01f - 5.0f * static_cast<float>(random_uniform(attended, 7, static_cast<std::uint64_t>(token)));
 }
 
-// Under a mask, the next token that it allows; whatever, where it allows none.
+// With a mask, returns the next token that it allows; an arbitrary token if it allows none.
 inline Candidate sample(std::uint64_t attended, std::uint64_t seed, std::uint32_t stream,
                         std::int32_t position, float temperature, std::span<const MaskWord> mask = {}) {
   const std::uint64_t bits =
@@ -67,7 +67,8 @@ inline std::vector<Candidate> most_likely(std::uint64_t attended, std::uint32_t 
   return all;
 }
 
-// The layers of the model, for reference() too; set by the latest runner. Windows are of 2 tokens or more.
+// The KV groups of the model's layers, also used by reference(); set by the latest runner. Windows have at
+// least 2 tokens.
 inline std::vector<KvGroup>& model_groups() {
   static std::vector<KvGroup> groups = one_full_group(1);
   return groups;
@@ -77,18 +78,18 @@ inline AdapterId adapter_of(const Request& request) {
   return adapter != nullptr ? adapter->id : kNoAdapter;
 }
 
-// The value in page `page` of a group's row for a token; the first page of the first group has the plain
-// value.
+// The value stored for a token in page `page` of a group's row; the first page of the first group stores the
+// plain value.
 inline std::uint64_t in_page(std::uint64_t key_value, std::size_t group, std::size_t page) {
   return key_value ^ (group * 0x1000193 + page * 0x100000001b3);
 }
-// The first position that a position sees of a group, itself included.
+// The first position of a group that `position` attends to; at most `position` itself.
 inline std::size_t first_seen(const KvGroup& group, std::size_t position) {
   const auto window = static_cast<std::size_t>(group.window);
   if (group.is_state()) return position;
   return group.kind == KvKind::full || position + 1 < window ? 0 : position + 1 - window;
 }
-// The attention of `position`, where at(group, page, i) is what stands there.
+// The attention of `position`; at(group, page, i) reads the stored values.
 template <class At>
 std::uint64_t attended_at(std::size_t position, At at) {
   std::uint64_t sum = 0;
@@ -119,7 +120,7 @@ inline std::uint64_t attended_after(std::span<const TokenId> tokens, AdapterId a
   });
 }
 
-// The vector of a prompt that pools.
+// The vector of a pooling prompt.
 inline std::vector<float> pooled(std::uint64_t attended, const PoolingSpec& spec) {
   const std::uint64_t shape = static_cast<std::uint64_t>(spec.type) * 2 + (spec.normalize ? 1 : 0);
   std::vector<float> out;
@@ -171,7 +172,7 @@ inline Reference reference(const Request& request, std::int32_t index, std::int3
 
 class FakeModelRunner final : public ModelRunner {
  public:
-  // With virtual blocks, tables are read through the mappings of the batches.
+  // With virtual blocks, tables are read through the page mappings of the batches.
   FakeModelRunner(std::int32_t block_size, std::int64_t num_blocks, std::int64_t num_swap_blocks = 0,
                   std::int64_t num_virtual_blocks = 0, std::vector<KvGroup> groups = one_full_group(1))
       : size_(static_cast<std::size_t>(block_size)),
@@ -184,7 +185,7 @@ class FakeModelRunner final : public ModelRunner {
   bool pools() const override { return makes_vectors; }
   bool prepare_ahead() override { return preparations_left.fetch_sub(1) > 1; }
 
-  // Asleep it must not be asked to run; dropped content is as good as overwritten.
+  // While asleep it must not be called to run; dropped content is overwritten.
   Status release_memory(KvContent content) override {
     if (content == KvContent::drop) std::ranges::fill(pool_, 0xBAD);
     dropped.store(content == KvContent::drop);
@@ -218,7 +219,7 @@ class FakeModelRunner final : public ModelRunner {
     ++num_steps;
     CHECK(tiers || batch.tier_moves.empty());
     if (tiers) tiers->cancel(batch.tier_moves);
-    // As late as allowed.
+    // Apply early mappings as late as allowed.
     show(std::exchange(late_, batch.page_maps_ahead));
     show(batch.page_maps);
     for (const SwapCopy& copy : batch.swap_out) move(pool_, index(copy.block), swap_, swap_index(copy));
@@ -269,7 +270,7 @@ class FakeModelRunner final : public ModelRunner {
   }
   void show(const std::vector<PageMapping>& mappings) {
     for (const PageMapping& mapping : mappings) {
-      if (mapping.block == kNoBlock) {  // given back: what was there is lost
+      if (mapping.block == kNoBlock) {  // given back: the content is lost
         for (std::int32_t i = 0; i < mapping.count; ++i) lose(BlockId{index(mapping.page) + i});
         continue;
       }
@@ -293,17 +294,17 @@ class FakeModelRunner final : public ModelRunner {
                               ? KvTable{.blocks = sequence.block_table, .first_row = sequence.first_row}
                               : sequence.more_tables[group - 1];
     if (model_groups()[group].is_state()) position = 0;
-    CHECK(position / size_ >= static_cast<std::size_t>(table.first_row));  // else it was given back
+    CHECK(position / size_ >= static_cast<std::size_t>(table.first_row));  // otherwise the row was given back
     const auto per_row = static_cast<std::size_t>(model_groups()[group].pages_per_row);
     const std::size_t at = (position / size_ - static_cast<std::size_t>(table.first_row)) * per_row + page;
     CHECK(at < table.blocks.size());
-    // A state's table names pages, under a virtual manager too.
+    // A state's table holds pages, also under a virtual manager.
     const BlockId of_pool = model_groups()[group].is_state() ? table.blocks[at] : page_of(table.blocks[at]);
     return static_cast<std::size_t>(index(of_pool)) * size_ + position % size_;
   }
 
   static bool has_states() { return std::ranges::any_of(model_groups(), &KvGroup::is_state); }
-  // The contents of each page of a state's row; empty at the beginning.
+  // Reads the state and checks that all pages of its row agree; 0 at the beginning.
   std::uint64_t read_state(const ScheduledSequence& sequence) const {
     std::optional<std::uint64_t> state;
     for (std::size_t group = 0; group < model_groups().size() && sequence.num_computed_tokens > 0; ++group) {
@@ -366,7 +367,7 @@ class FakeModelRunner final : public ModelRunner {
         for (std::size_t page = 0; page < static_cast<std::size_t>(model_groups()[group].pages_per_row);
              ++page) {
           const std::size_t target = slot(sequence, group, page, position);
-          CHECK(written.insert(target).second);  // nobody else writes this slot in this step
+          CHECK(written.insert(target).second);  // no other token writes this slot in this step
           pool_.at(target) = in_page(value, group, page);
         }
       }
@@ -377,9 +378,9 @@ class FakeModelRunner final : public ModelRunner {
                                                   : pool_.at(slot(sequence, group, page, at));
         });
       if (const std::size_t left = sequence.tokens.size() - 1 - i;
-          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later drafts were not there
+          sequence.num_draft_tokens > 0 && left <= drafts) {  // drawn as if the later drafts did not exist
         CHECK(sequence.sample && sequence.spec.num_candidates == 1 && !sequence.spec.beam);
-        const std::size_t before = drafts - left;  // drafts
+        const std::size_t before = drafts - left;  // number of earlier drafts
         SequenceResult& row = before == 0 ? out : out.after_drafts.emplace_back();
         row.candidates.push_back(sample(sum, sequence.spec.seed, sequence.spec.first_stream,
                                         sequence.spec.num_output_tokens + static_cast<std::int32_t>(before),
@@ -411,7 +412,7 @@ class FakeModelRunner final : public ModelRunner {
   }
 
   const std::size_t size_;
-  std::uint64_t attended_ = 0;  // by the sequence that has just been run
+  std::uint64_t attended_ = 0;  // result of the last sequence that was run
   std::vector<BlockId> shown_;
   std::vector<PageMapping> late_;
   Slots pool_, swap_;

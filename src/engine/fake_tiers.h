@@ -1,8 +1,8 @@
 #pragma once
-// FakeTiers: what is behind a FakeModelRunner's tier moves, as late and as lossy as is allowed: a store reads
-// its pages and a fetch writes them when it is answered, some steps later, if it has not been cancelled by
-// then. So a row that is reused too soon, or read too early, changes the tokens. Rows that there is no room
-// for are a peer's from then on.
+// FakeTiers: carries out a FakeModelRunner's tier moves, as late and as lossy as is allowed. A store reads
+// its pages, and a fetch writes them, when it is answered some steps later, unless cancelled by then. So a
+// row that is reused or read too early changes the tokens. Rows that exceed the capacity move to a simulated
+// peer.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -28,7 +28,7 @@ class FakeTiers {
   explicit FakeTiers(const TierFaults& faults) : faults_(faults) {}
 
   bool pending() const { return !moves_.empty() || !asks_.empty() || !cancelled_.empty() || !found_.empty(); }
-  // Rows that are kept are found again.
+  // Rows that are kept are reported as found again.
   void erase(bool keep_rows) {
     moves_.clear();
     cancelled_.clear();
@@ -45,14 +45,14 @@ class FakeTiers {
       return true;
     });
   }
-  // In a step, before anything else in it.
+  // Called in a step before anything else.
   void cancel(const TierMoves& moves) {
     for (const TierTicket ticket : moves.cancels) {
       if (moves_.erase(ticket) + asks_.erase(ticket) > 0)
         cancelled_.push_back({.ticket = ticket, .ok = false});
     }
   }
-  // Later in it: takes its moves, and answers some.
+  // Called later in the step: accepts its moves, and answers some.
   TierNews run(const TierMoves& moves, std::vector<std::uint64_t>& pool, std::size_t page_size) {
     for (const TierStore& store : moves.stores) add(store.ticket, store.row, store.pages, false);
     for (const TierFetch& fetch : moves.fetches) add(fetch.ticket, fetch.row, fetch.pages, true);
@@ -144,7 +144,7 @@ class FakeTiers {
     }
     const bool lost = row == nullptr || draw() < faults_.lost_fetches;
     ++(lost ? num_lost : num_fetched);
-    // Lost or not, the pages may be written meanwhile.
+    // Whether lost or not, the pages may be overwritten meanwhile.
     each_slot(move, page_size,
               [&](std::size_t at, std::size_t slot) { pool.at(slot) = lost ? 0xBAD : row->content.at(at); });
     return !lost && row->tokens == move.row.tokens;

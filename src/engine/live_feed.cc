@@ -14,7 +14,7 @@ Result<std::unique_ptr<Journal>> make_journal(MemoryBudget& memory) {
   return Journal::create(kEvents, memory, *account);
 }
 
-// Tables say who owns a block; other events say what moved, and why.
+// Tables show who owns a block; the other events show what moved, and why.
 bool worth_telling(PoolEventKind kind) {
   return kind != PoolEventKind::allocate && kind != PoolEventKind::free;
 }

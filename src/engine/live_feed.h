@@ -1,7 +1,7 @@
 #pragma once
-// LiveFeed: the events of each step for a live view: the pool's (a Journal), steps and ended requests, until
-// a snapshot takes them. Not the state itself: take_snapshot.h. Invariants: bounded; without a reader the
-// oldest are dropped and counted. Threads: none; the engine thread's.
+// LiveFeed: collects the events of each step for a live view (pool events in a Journal, steps, ended
+// requests) until a snapshot takes them. The state itself is in take_snapshot.h. Invariants: bounded; without
+// a reader the oldest events are dropped and counted. Threads: none; the engine thread's.
 #include <span>
 #include <vector>
 
@@ -29,7 +29,7 @@ class LiveFeed final : public StepObserver {
  private:
   MemoryBudget memory_;
   std::unique_ptr<Journal> journal_;
-  std::int64_t num_read_ = 0;  // events of the journal read so far
+  std::int64_t num_read_ = 0;  // journal events read so far
   std::vector<StepSnapshot> steps_;
   std::vector<EndedSnapshot> ended_;
   std::int64_t num_missed_ = 0;

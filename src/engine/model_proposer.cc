@@ -13,12 +13,13 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kDraftClass = 2;  // a class of DraftHistory: as likely as what agrees well
-// Rows' time that drafts save for each token of an answer, about. Catching up may take as much as an answer
-// so far would have saved: no answer loses more than that.
+// Class of DraftHistory; as likely as an n-gram draft that agrees well.
+constexpr std::size_t kDraftClass = 2;
+// Approximate time, in rows, that drafts save per output token. Catching up may take as much as the answer so
+// far would have saved, so no answer loses more than that.
 constexpr double kRowsSaved = kStepRows / 4;
-// A sequence whose drafts were not computed, for lack of room in the step or in the cache, is passed over
-// for so many calls, then for twice as many, and so on up to the most.
+// A sequence whose drafts were not computed, for lack of space in the step or in the cache, is skipped for
+// this many calls, then for twice as many, and so on up to the maximum.
 constexpr std::uint64_t kFirstPause = 2, kLongestPause = 64;
 
 std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -26,11 +27,11 @@ std::size_t as_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 }  // namespace
 
 struct ModelProposer::Known {
-  std::vector<TokenId> text;      // the sequence's, and drafts behind it
-  std::int32_t num_computed = 0;  // tokens of it that have K/V
-  std::int32_t rotation = 0;      // as this model's RotationRule says
+  std::vector<TokenId> text;      // the sequence's text, followed by drafts
+  std::int32_t num_computed = 0;  // tokens of `text` that have K/V
+  std::int32_t rotation = 0;      // from this model's RotationRule
   std::uint64_t seen = 0;         // the latest call in which it decoded
-  bool is_foreign = false;        // the text has a token that this model does not know
+  bool is_foreign = false;        // the text has a token outside this model's vocabulary
   bool waits = false;             // its latest drafts have not been verified
   std::uint64_t pause = kFirstPause, paused_until = 0;
 
@@ -46,14 +47,14 @@ struct ModelProposer::Active {
   SequenceId id;
   Sequence* sequence;
   Known* known;
-  std::int32_t count;  // drafts wanted
+  std::int32_t count;  // number of drafts wanted
 };
 
 struct ModelProposer::Row {
   SequenceId id;
   Known* known;
   std::int32_t num_tokens;  // computed in the step
-  Sequence* draws;          // gets the token that is drawn behind them; null: nothing is drawn
+  Sequence* draws;          // receives the token drawn after them; null: nothing is drawn
 };
 
 ModelProposer::ModelProposer(DraftModelConfig config, std::unique_ptr<ModelRunner> runner,
@@ -82,7 +83,7 @@ void ModelProposer::propose(std::span<const DraftableSequence> sequences, std::i
   for (const Active& one : active_) one.known->waits = !one.sequence->draft.empty();
 }
 
-// Sequences that have ended or been preempted. What is cached of them is found again.
+// Forgets sequences that have ended or been preempted. Their cached K/V can be found again.
 void ModelProposer::forget_absent(std::span<const DraftableSequence> sequences) {
   for (const DraftableSequence& one : sequences)
     if (const auto it = known_.find(one.sequence->id); it != known_.end()) it->second.seen = call_;
@@ -116,7 +117,7 @@ void ModelProposer::choose(const DraftableSequence& one, std::int32_t num_decode
   active_.push_back({.id = sequence.id, .sequence = &sequence, .known = &known, .count = count});
 }
 
-// Brings what is known of a sequence to its present text. False: it cannot have drafts now.
+// Updates what is known of a sequence to its current text. Returns false if it cannot have drafts now.
 bool ModelProposer::follow(Known& known, const SequenceGroup& group, const Sequence& sequence) {
   const bool is_new = std::exchange(known.seen, call_) == 0;
   if (is_new) {
@@ -138,7 +139,7 @@ bool ModelProposer::follow(Known& known, const SequenceGroup& group, const Seque
   return true;
 }
 
-// False: the text has a token that this model does not know.
+// Returns false if the text has a token outside this model's vocabulary, or no K/V is missing.
 bool ModelProposer::take_text(Known& known, const Sequence& sequence) const {
   const auto known_end = std::ranges::mismatch(known.text, sequence.tokens).in1;
   known.text.erase(known_end, known.text.end());
@@ -156,8 +157,8 @@ bool ModelProposer::is_worth_catching_up(const Known& known, const Sequence& seq
          config_.cost * known.num_missing() <= kRowsSaved * sequence.num_output_tokens();
 }
 
-// One step of what is missing: the least first, so that most sequences can draft. Sequences that do not catch
-// up leave active_.
+// Computes one step of the missing K/V, shortest first, so that most sequences can draft. Sequences that do
+// not catch up are removed from active_.
 void ModelProposer::catch_up() {
   std::ranges::sort(active_, {},
                     [](const Active& one) { return std::pair(one.known->num_missing(), one.id); });
@@ -177,7 +178,8 @@ void ModelProposer::catch_up() {
   if (!step(rows_)) active_.clear();
 }
 
-// A further draft of each sequence that wants one. False: none does.
+// Computes one more draft for each sequence that wants one. Returns false if none does, or the model has
+// failed.
 bool ModelProposer::draft_one() {
   rows_.clear();
   for (const Active& one : active_) {
@@ -189,8 +191,8 @@ bool ModelProposer::draft_one() {
   return !rows_.empty() && step(rows_);
 }
 
-// Computes the rows and draws. Sequences for which the cache has no room are left out. False: the model has
-// failed.
+// Computes the rows and draws. Sequences that do not fit in the cache are left out. Returns false if the
+// model has failed.
 bool ModelProposer::step(std::span<Row> rows) {
   batch_ = {};
   std::size_t count = 0;

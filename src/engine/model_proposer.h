@@ -1,13 +1,13 @@
 #pragma once
-// ModelProposer: a smaller model of the same vocabulary drafts what it finds most likely. The model has a
-// runner and a KV cache of its own. A call computes at most one step's rows of text whose K/V are missing,
-// and then a row for each draft of each sequence, one step after the other. How many drafts pay,
-// draft_policy.h says. A model that fails drafts no more; that is no error of the engine's.
+// ModelProposer: a smaller model with the same vocabulary drafts its most likely tokens. The model has its
+// own runner and KV cache. A call computes at most one step's rows of text with missing K/V, and then one row
+// per draft of each sequence, step by step. draft_policy.h decides how many drafts pay off. A model that
+// fails stops drafting; the engine continues without an error.
 //
 //     new sequence --its text is short, or its answer long enough--> caught up, some rows a call --> drafts
 //
 // Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding" (2023); here a draft
-// is right if it equals the token that was drawn. Threads: none; the engine thread's.
+// is correct if it equals the token that was drawn. Threads: none; the engine thread's.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,11 +23,11 @@ namespace pagoda {
 
 struct DraftModelConfig {
   SpeculativeConfig speculative = {};
-  // The limits of its runner's steps and sequences.
+  // The limits of the draft model's runner.
   std::int32_t max_num_seqs = 0, max_num_batched_tokens = 0, max_model_len = 0;
-  std::int32_t vocab_size = 0;         // its own
-  std::int32_t served_vocab_size = 0;  // the served model's: others are no drafts
-  double cost = 0;                     // time of one of its steps over one of the served model's
+  std::int32_t vocab_size = 0;         // vocabulary of the draft model
+  std::int32_t served_vocab_size = 0;  // vocabulary of the served model; larger ids are not drafted
+  double cost = 0;                     // duration of a draft step relative to a step of the served model
 };
 
 class ModelProposer final : public DraftProposer {
@@ -43,12 +43,12 @@ class ModelProposer final : public DraftProposer {
   Status load_weights() override;
 
   const KvManager& kv() const { return *kv_; }
-  const Status& status() const { return status_; }  // not ok: it drafts no more
+  const Status& status() const { return status_; }  // not ok: no more drafts
 
  private:
-  struct Known;   // a sequence whose K/V are in its cache
-  struct Active;  // one that is worth rows in this call
-  struct Row;     // tokens of a step
+  struct Known;   // a sequence with K/V in the draft model's cache
+  struct Active;  // a sequence to compute rows for in this call
+  struct Row;     // tokens of one sequence in a step
 
   void forget_absent(std::span<const DraftableSequence> sequences);
   void forget(SequenceId id);

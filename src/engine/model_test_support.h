@@ -1,6 +1,7 @@
 #pragma once
-// For tests: a small model through the whole engine, in one of the ways in which it may be served, and what
-// every request got, to the bit. Requests are the same in every trial: greedy, seeded, three samples, beams.
+// For tests: runs a small model through the whole engine, in one of the supported configurations, and
+// collects the bit-exact results of every request. Requests are the same in every trial: greedy, seeded,
+// three samples, beams.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -14,33 +15,34 @@
 
 namespace pagoda::trials {
 
-constexpr std::int32_t kMaxTokens = 48;  // the longest sequence
+constexpr std::int32_t kMaxTokens = 48;  // length of the longest sequence
 
 struct Trial {
   std::string model, kv_cache_dtype = "auto";  // a folder or file
   bool windows = true, chunked = false, all_at_once = false;
-  const struct Outcome* drafts_of =
-      nullptr;  // drafts are what these answers say, and now and then something else
+  const struct Outcome* drafts_of = nullptr;  // drafts follow these answers, with some wrong ones
   std::int32_t block_size = 16, threads = 2, rounds = 1;
   std::int64_t num_pages = 2000, num_swap = 0;
-  std::int64_t offload_pages = 0;  // above 0: rows that leave the pool go to memory of so many pages
-  // Above 0: num_pages, and num_swap if there are any, are what so many of the longest sequences need.
+  std::int64_t offload_pages = 0;  // above 0: rows evicted from the pool go to a host tier of this many pages
+  // Above 0: num_pages (and num_swap, if nonzero) are set to the need of this many sequences of maximum
+  // length.
   std::int64_t longest = 0;
   std::size_t num_requests = 14;
   std::optional<KvTensors> virtual_kv = {};
-  std::int64_t page_bytes = 0;  // virtual cache; 0: the bytes of block_size tokens. Else it gives block_size.
-  // Several ranks are threads of this process.
+  // Virtual cache; 0: the bytes of block_size tokens; otherwise determines block_size.
+  std::int64_t page_bytes = 0;
+  // Multiple ranks run as threads of this process.
   std::int32_t ranks = 1;
-  bool async = false;  // steps are planned while the one before them runs
+  bool async = false;  // steps are planned while the previous one runs
 };
 
 struct Outcome {
   std::vector<std::map<std::int32_t, std::pair<std::vector<TokenId>, std::vector<std::uint32_t>>>> answers;
   std::int64_t preemptions = 0, swaps = 0, cached = 0, drafts = 0, wrong_drafts = 0, most_in_use = 0;
-  bool has_states = false;         // the model's layers
+  bool has_states = false;         // the model has recurrent layers
   std::int64_t planned_ahead = 0;  // steps
-  std::int64_t brought = 0;        // tokens, from the offloaded pages
-  Status refused;                  // the model cannot be served so
+  std::int64_t brought = 0;        // tokens fetched from the offloaded pages
+  Status refused;                  // the model cannot be served in this configuration
 };
 
 inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count) {
@@ -68,7 +70,7 @@ inline std::vector<Request> requests(std::int32_t vocab_size, std::size_t count)
   return out;
 }
 
-// Address space for 40 sequences. Fronts are unmapped early.
+// Reserves address space for 40 sequences. Front blocks are unmapped early.
 inline std::unique_ptr<KvManager> make_virtual(LocalModelRunner& runner, const Trial& setup,
                                                PagedKvConfig pages) {
   SlotMapConfig slots{.num_slots = 40, .num_eager_blocks = 1, .front_batch = 4};
@@ -136,7 +138,7 @@ inline Outcome run(Trial setup) {
   std::unique_ptr<ModelRunner> runner;
   const RankRunner* local = nullptr;
   LocalModelRunner* alone = nullptr;
-  // As many pages as so many of the longest sequences need.
+  // Sets the page counts to the need of `longest` sequences of maximum length.
   const auto fit_longest = [&] {
     if (setup.longest == 0) return false;
     std::int64_t pages = 0;
@@ -214,7 +216,7 @@ inline Outcome run(Trial setup) {
   for (int round = 0; round < setup.rounds; ++round) {
     std::vector<std::shared_ptr<fake::Collector>> sinks;
     const auto run_all = [&] {
-      // The tier's threads may still be at work.
+      // The tier's threads may still be working.
       while (core.step() || !core.idle()) {
         core.check_invariants();
         out.most_in_use = std::max(out.most_in_use, core.kv().inspection().usage().blocks_in_use);

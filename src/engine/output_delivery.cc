@@ -61,7 +61,7 @@ void OutputDelivery::publish(RequestState& state, std::span<Change> changes, Tim
   if (num_new > 0) note_tokens(state, num_new, now);
   std::vector<SequenceDelta> deltas;
   state.strategy->report(group, changes, deltas);
-  // One token of each sequence per output, however many the step has brought.
+  // Each output has at most one token per sequence, however many the step produced.
   RequestOutput output;
   if (deltas.size() == 1) {
     output.deltas = std::move(deltas);
@@ -85,7 +85,7 @@ void OutputDelivery::send(RequestState& state, RequestOutput output) {
   output.num_cached_tokens = num_cached(group);
   output.times = state.times;
   if (!state.sent_prompt_logprobs) output.prompt_logprobs = std::move(group.prompt_logprobs);
-  // prompt_logprobs_complete() compares the list's size: keep that.
+  // prompt_logprobs_complete() compares the list's size, so keep the size.
   if (!state.sent_prompt_logprobs) group.prompt_logprobs.resize(output.prompt_logprobs.size());
   state.sent_prompt_logprobs = true;
   deliver(state.sink, std::move(output));
@@ -96,7 +96,7 @@ void OutputDelivery::finish(RequestState& state, RequestOutput output, TimeNs no
   CHECK(group.finished());
   output.id = group.request.id;
   output.num_cached_tokens = num_cached(group);
-  // A vector comes with the prompt's last token, and is all of the answer.
+  // A vector comes with the prompt's last token, and is the whole answer.
   if (group.request.work.pools()) state.times.first_token = state.times.last_token = now;
   output.times = state.times;
   if (!state.sent_prompt_logprobs && group.prompt_logprobs_complete())
@@ -119,7 +119,7 @@ void OutputDelivery::finish(RequestState& state, RequestOutput output, TimeNs no
                                                         .num_preemptions = group.num_preemptions,
                                                         .is_prefix = is_prefix});
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
-  requests_.remove(state);  // before its client hears of the end
+  requests_.remove(state);  // before the client learns of the end
   deliver(std::move(sink), std::move(output));
 }
 

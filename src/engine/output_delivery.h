@@ -1,8 +1,8 @@
 #pragma once
-// OutputDelivery: turns what a step changed into the outputs of requests, and ends requests. Under a
-// scheduler that answers a batch together it holds outputs back until nothing runs. Learns what traffic is
-// like, for forecasts. Invariants: engine.conservation: a request gets exactly one finished output, its last.
-// Threads: none; the engine thread's, on which sinks are called.
+// OutputDelivery: turns the changes of a step into outputs of requests, and ends requests. Under a scheduler
+// that answers a batch together, it holds outputs back until nothing runs. Keeps traffic statistics for
+// forecasts. Invariant: engine.conservation: a request gets exactly one finished output, its last. Threads:
+// none; the engine thread's, on which sinks are called.
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,16 +15,16 @@ namespace pagoda {
 
 class OutputDelivery {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   OutputDelivery(const Scheduler& scheduler, const KvManager& kv, RequestTable& requests,
                  const StepObservers& observers);
 
-  // Sends outputs for `changes`, which the scheduler has carried out. The request may be gone afterwards.
+  // Sends outputs for `changes`, which the scheduler has applied. May remove the request.
   void publish(RequestState& state, std::span<Change> changes, TimeNs now);
-  // Sends the last output; its group has finished. The request is gone afterwards.
+  // Sends the last output of a request whose group has finished. Removes the request.
   void finish(RequestState& state, RequestOutput output, TimeNs now);
-  // After anything that changes what the engine holds: releases outputs held back once nothing runs, and
-  // reports the state to the observers. `num_batched_tokens`: of the step that has just run, 0 between steps.
+  // Called after any change to what the engine holds: releases held outputs once nothing runs, and reports
+  // the state to the observers. `num_batched_tokens`: tokens of the step that has just run, 0 between steps.
   void settle(std::int32_t num_batched_tokens = 0);
 
   const TrafficMeans& traffic() const { return traffic_; }

@@ -33,16 +33,16 @@ std::atomic<std::uint32_t>* fatal_mark = nullptr;
 
 void on_fatal_signal(int) {
   if (fatal_mark != nullptr) fatal_mark->store(1);
-  // The disposition is the default one again: what raised it does so once more.
+  // SA_RESETHAND has restored the default disposition: on return, the fault is raised again.
 }
 
 }  // namespace
 
-// The layout is fixed; only this machine reads it.
+// The layout is fixed; the file is read only on this machine.
 struct PoisonRecord::File {
   std::uint64_t magic;
   std::atomic<std::uint32_t> crashed;
-  std::uint64_t num_condemned;  // since it was made; the next place in the ring
+  std::uint64_t num_condemned;  // since creation; also the next place in the ring
   Condemned condemned[kMaxCondemned];
   struct Step {
     std::atomic<std::uint32_t> num_requests;
@@ -51,7 +51,7 @@ struct PoisonRecord::File {
     std::span<const RequestDigest> running() const {
       return std::span(requests).first(std::min<std::size_t>(num_requests.load(), kMaxInStep));
     }
-  } steps[kMaxEngines][kMaxInFlight];  // the file has no bytes of those that there are not
+  } steps[kMaxEngines][kMaxInFlight];  // sparse file: unused steps take no space
   Step& step(std::int32_t engine, std::int64_t number) { return steps[engine][number % kMaxInFlight]; }
 };
 
@@ -88,14 +88,14 @@ Result<std::unique_ptr<PoisonRecord>> PoisonRecord::open(const std::string& path
     return out;
   }
   out->num_condemned_ = static_cast<std::int64_t>(std::min<std::uint64_t>(file.num_condemned, kMaxCondemned));
-  std::vector<RequestDigest> in_step;  // any engine may have been the one that crashed
+  std::vector<RequestDigest> in_step;  // any of the engines may have crashed
   for (auto& steps : file.steps) {
     for (File::Step& step : steps) {
       in_step.insert(in_step.end(), step.running().begin(), step.running().end());
       if (step.num_requests.load() != 0) step.num_requests = 0;
     }
   }
-  std::ranges::sort(in_step);  // a request may have been in several
+  std::ranges::sort(in_step);  // a request may have been in several steps
   in_step.erase(std::unique(in_step.begin(), in_step.end()), in_step.end());
   if (file.crashed.exchange(0) != 0) out->condemn_all(in_step);
   return out;

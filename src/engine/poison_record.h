@@ -1,14 +1,14 @@
 #pragma once
-// PoisonRecord: the requests that were being computed when an engine died, so that the next one refuses them.
-// A small mapped file that outlives the process; hashes of prompts, no text; checked when it is read.
+// PoisonRecord: the requests that were being computed when an engine died, so that the next engine refuses
+// them. A small mapped file that outlives the process; holds hashes of prompts, no text; checked when read.
 //     begin(requests of the step) -> the step runs -> end()
 //                                        |  the runner fails: condemn()
 //                                        `  a fatal signal: marked as crashed; the next open() condemns
-// The engines of a process share one record, each with the steps that it may have in flight: `step` is the
-// number of one. SIGKILL condemns nothing. A request that was alone in its step is refused for a day, one of
-// several for ten minutes; kMaxCondemned at most. Errors: unavailable: another process has it; internal: it
-// cannot be made. Threads: refuses() and open(): any; the others are the thread's of the engine that they
-// name.
+// The engines of a process share one record, which covers the steps that each may have in flight (`step`:
+// number of a step). SIGKILL condemns nothing. A request that was alone in its step is refused for a day, one
+// of several for ten minutes; at most kMaxCondemned are kept. Errors: unavailable: another process uses the
+// file; internal: it cannot be created. Threads: refuses() and open(): any; all others: the thread of the
+// named engine.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -42,7 +42,7 @@ class PoisonRecord {
   bool refuses(const Request& request) const;
   std::int64_t num_condemned() const { return num_condemned_.load(); }
 
-  // From here on a fatal signal marks this record, which must live until the process ends.
+  // From now on a fatal signal marks this record, which must live until the process ends.
   void mark_fatal_signals();
 
  private:
@@ -53,7 +53,7 @@ class PoisonRecord {
   int descriptor_ = -1;
   File* file_ = nullptr;  // mapped, shared
   Now now_;
-  mutable std::mutex mutex_;  // guards the condemned
+  mutable std::mutex mutex_;  // guards the condemned entries
   std::atomic<std::int64_t> num_condemned_{0};
 };
 

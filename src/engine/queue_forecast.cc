@@ -12,10 +12,10 @@
 namespace pagoda {
 namespace {
 
-constexpr double kForever = 3600;        // later times are not told apart
-constexpr double kGuessedOutput = 256;   // tokens of an answer, before any has ended
-constexpr double kWeight = 0.02;         // weight of the latest request in the means, at least
-constexpr double kDeadlineMargin = 1.4;  // steps get longer with those who come later
+constexpr double kForever = 3600;        // longer times are not distinguished
+constexpr double kGuessedOutput = 256;   // output tokens of a request, before any has ended
+constexpr double kWeight = 0.02;         // minimum weight of the latest request in the means
+constexpr double kDeadlineMargin = 1.4;  // later arrivals lengthen the steps
 
 class Play {
  public:
@@ -25,7 +25,7 @@ class Play {
 
   void wait(const QueuedWork& work) { waiting_.push_back(&work); }
 
-  // Until the last of those who wait has its first token.
+  // Runs until the last waiting request has its first token.
   void run() {
     while ((next_ < waiting_.size() || !prompts_.empty()) && seconds_ < kForever) {
       while (next_ < waiting_.size() && fits(*waiting_[next_])) {
@@ -42,7 +42,7 @@ class Play {
   }
 
   double seconds() const { return seconds_; }
-  // One more token, with places taken again as they get free.
+  // The duration of one more token, with freed places refilled.
   double step_seconds() const {
     const double refilled =
         load_.means.output_tokens > 0 ? decodes_ / load_.means.output_tokens * load_.means.prompt_tokens : 0;
@@ -101,7 +101,7 @@ class Play {
     step_ += steps;
   }
 
-  // The prompts that have been let in, in order: as many whole steps as nothing changes in.
+  // Computes the admitted prompts in order, for as many whole steps as pass without a change.
   void compute() {
     const Prompt& head = prompts_.front();
     const double budget = prompt_budget(head.work->prompt_tokens - head.left);
@@ -130,7 +130,7 @@ class Play {
   std::size_t next_ = 0;  // next waiting request
   std::deque<Prompt> prompts_;
   std::size_t num_computed_ = 0;
-  std::size_t last_ = ~std::size_t{0};  // how many prompts are computed before that of the last
+  std::size_t last_ = ~std::size_t{0};  // number of prompts computed before the last request's prompt
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   double step_ = 0, seconds_ = 0, decodes_ = 0, sequences_ = 0, kv_tokens_ = 0;
 };
@@ -153,7 +153,7 @@ void TrafficMeans::on_ended(double num_output_tokens) {
 double expected_output(double mean_output_tokens, std::int64_t max_tokens, std::int64_t so_far) {
   const double mean = mean_output_tokens > 0 ? mean_output_tokens : kGuessedOutput;
   const double room = static_cast<double>(std::max<std::int64_t>(max_tokens - so_far, 1));
-  // One that is longer than most may be much longer.
+  // An answer that is longer than most may become much longer.
   return std::min(room, std::max(mean - static_cast<double>(so_far), mean / 4));
 }
 
@@ -226,7 +226,7 @@ QueueForecast forecast(const EngineLoad& load, const QueuedWork& work) {
   alone.run();
   out.alone_s = alone.seconds();
 
-  if (work.newcomer) {  // after the step that runs
+  if (work.newcomer) {  // admitted after the current step
     out.step_s = load.budget.cost().seconds({.decodes = static_cast<double>(load.running.size())});
     out.first_token_s = out.alone_s + out.step_s;
     return out;
@@ -248,7 +248,7 @@ Status check_in_time(const EngineLoad& load, const Request& request, TimeNs now,
   if (has_deadline && request.deadline <= now)
     return Status(StatusCode::deadline_exceeded, "The request's deadline passed before it could start.")
         .with_reason("deadline_exceeded");
-  // A request that would be alone is started: its own end corrects the costs.
+  // A request that would run alone is started: its result corrects the costs.
   if (load.running.empty() && load.waiting.empty()) return ok_status();
   if (!has_deadline && (max_queue_s <= 0 || request.follows)) return ok_status();
   const QueuedWork work = expected_work(load, order_record(request));

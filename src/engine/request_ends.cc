@@ -88,7 +88,7 @@ void RequestEnds::fail_all(const Status& error) {
   outputs_.settle();
 }
 
-// The scheduler reads no clock: to it, and to the log of a run, these are aborts between two steps.
+// The scheduler reads no clock: to it, and in a run log, these are aborts between two steps.
 void RequestEnds::end_late(const CostEstimate& cost) {
   if (requests_.deadlines().empty()) return;
   const TimeNs now = clock_.now();

@@ -1,25 +1,25 @@
 #pragma once
-// RequestEnds: how requests end before their time: aborted, past their deadline, or with the engine. abort()
-// marks; what is marked ends at once between two turns of the engine, else with the turn. Memory that a step
-// in flight uses stays until that step retires: the scheduler and the request table see to it. Threads: none;
-// the engine thread's.
+// RequestEnds: ends requests early: on abort, past their deadline, or with the engine. abort() marks a
+// request; marked requests end immediately between two turns of the engine, otherwise at the end of the turn.
+// The scheduler and the request table keep memory that a step in flight uses until that step retires.
+// Threads: none; the engine thread's.
 #include "engine/output_delivery.h"
 
 namespace pagoda {
 
 class RequestEnds {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   RequestEnds(Scheduler& scheduler, const Clock& clock, RequestTable& requests, OutputDelivery& outputs,
               const StepObservers& observers);
 
-  // Marks the request or the sequence, and ends it at once unless a turn is under way. Unknown or finished
-  // ones are ignored.
+  // Marks the request or the sequence, and ends it immediately unless a turn is in progress. Unknown or
+  // finished ids are ignored.
   void abort(PendingAbort abort);
-  // A turn plans, waits and applies; it is over: what was marked meanwhile ends.
+  // A turn plans, waits and applies. When it ends, everything marked meanwhile ends.
   void turn_begins() { in_turn_ = true; }
   void turn_ends();
-  // Ends what is past its deadline, and what has not been scheduled and would not be done in time at `cost`.
+  // Ends requests past their deadline, and unscheduled ones that could not finish in time at `cost`.
   void end_late(const CostEstimate& cost);
   void fail_all(const Status& error);
 

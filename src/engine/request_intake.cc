@@ -56,7 +56,8 @@ std::unique_ptr<RequestState> RequestIntake::make_state(Request request, std::sh
   group.seed =
       group.sampling().seed ? *group.sampling().seed : random_bits(config_.seed, 0, ++num_drawn_seeds_);
   group.rotation = config_.rotation.rotation_of(max_tokens_of(group.request, config_.max_model_len));
-  if (group.wants_prompt_logprobs()) group.prompt_logprobs.emplace_back();  // the first token has none
+  // The first token has no log-probability.
+  if (group.wants_prompt_logprobs()) group.prompt_logprobs.emplace_back();
   auto sequence = std::make_unique<Sequence>();
   sequence->id = ids_.next();
   sequence->tokens = group.request.prompt_token_ids;

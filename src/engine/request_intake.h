@@ -1,7 +1,7 @@
 #pragma once
-// RequestIntake: checks requests against what this engine can do, and makes of each the state that serves it.
-// Invariant: what validate() accepts can be served to its end with the KV cache to itself.
-// Threads: validate() is safe from any thread; the rest is the engine thread's.
+// RequestIntake: checks requests against the capabilities of this engine, and creates the state that serves
+// each. Invariant: a request accepted by validate() can be served to its end if it has the KV cache to
+// itself. Threads: validate() is safe from any thread; the rest is the engine thread's.
 #include "engine/engine_config.h"
 #include "engine/engine_parts.h"
 #include "engine/request_table.h"
@@ -10,13 +10,13 @@ namespace pagoda {
 
 class RequestIntake {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   RequestIntake(const EngineConfig& config, const EngineParts& parts, const Clock& clock,
                 RequestTable& requests, SequenceIds& ids);
 
-  // invalid_argument: the request can never be served here, naming the limit.
+  // invalid_argument, naming the limit, if the request can never be served here.
   Status validate(const Request& request) const;
-  // Takes a validated request, whose id is new, into the table and the waiting queue. `prefix_name`: as in
+  // Adds a validated request with a new id to the table and the waiting queue. `prefix_name`: as in
   // RequestState.
   void start(Request request, std::shared_ptr<OutputSink> sink, std::string prefix_name = {});
 

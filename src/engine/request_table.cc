@@ -16,7 +16,7 @@ RequestState& RequestTable::add(std::unique_ptr<RequestState> state) {
 
 void RequestTable::remove(RequestState& state) {
   const Request& request = state.group.request;
-  if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the queue this way
+  if (state.times.first_scheduled == 0) ++num_started_;  // it leaves the waiting queue this way
   ++num_finished_;
   num_preempted_ -= state.preempted_at != 0 ? 1 : 0;
   num_constrained_ -= state.constraints != nullptr ? 1 : 0;
@@ -42,7 +42,7 @@ void RequestTable::note_scheduled(std::int64_t step, std::span<const ScheduledRe
                                   std::span<SequenceGroup* const> preempted, TimeNs now) {
   for (const ScheduledRef& ref : batch) {
     ref.group->last_step = step;
-    if (ref.sequence->num_output_tokens() > 0) continue;  // only a group's first step is new to its times
+    if (ref.sequence->num_output_tokens() > 0) continue;  // only a group's first step affects its times
     RequestState& state = of(*ref.group);
     if (state.times.first_scheduled != 0) continue;
     state.times.first_scheduled = now;
@@ -51,7 +51,7 @@ void RequestTable::note_scheduled(std::int64_t step, std::span<const ScheduledRe
   for (const SequenceGroup* group : preempted) {
     RequestState& state = of(*group);
     if (state.times.first_scheduled == 0)
-      continue;  // admitted and put back by one schedule(): it still waits
+      continue;  // admitted and preempted within one schedule(): still waiting
     num_preempted_ += state.preempted_at == 0 ? 1 : 0;
     state.preempted_at = now;
   }

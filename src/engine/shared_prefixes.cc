@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::uint64_t kFirstPrefixRequest = std::uint64_t{1} << 63;  // clients' ids stay below
+constexpr std::uint64_t kFirstPrefixRequest = std::uint64_t{1} << 63;  // clients' ids are below this
 constexpr std::size_t kMaxNameBytes = 256, kMaxPrefixes = 1024;
 
 Status refuse(std::string_view param, std::string message) {
@@ -81,7 +81,7 @@ Status SharedPrefixes::pin(const SequenceGroup& group, const std::string& name) 
   const std::int64_t pinned_before = kv.sharing().num_pinned_blocks();
   if (!kv.sharing().pin_prefix(sequence.id, prefix.holder, sequence.tokens))
     return invalid_argument("Shared prefixes need --kv-manager paged.");
-  // Requests that were accepted with more room must still fit.
+  // Requests that were accepted when more space was available must still fit.
   const bool all_fit = std::ranges::all_of(requests_, [this](const auto& entry) {
     return parts_.scheduler->validate(entry.second->group.request).ok();
   });

@@ -1,11 +1,11 @@
 #pragma once
-// SharedPrefixes: beginnings of prompts that the operator keeps in the KV cache (PagedAttention §4.4). A
-// prefix is computed like a request that wants no token, and pinned before its sequence gives its blocks
+// SharedPrefixes: prompt prefixes that the operator keeps in the KV cache (PagedAttention §4.4). A prefix is
+// computed like a request that wants no token, and pinned before its sequence releases its blocks.
 // back.
 //
 //     absent --add--> being computed --pin--> pinned --drop--> absent;   being computed --drop--> absent
 //
-// Invariants: names are unique; pinned blocks are at most half of the pool, and never the room that an
+// Invariants: names are unique; pinned blocks are at most half of the pool, and never take space that an
 // accepted request may need. Errors: already_exists, not_found, invalid_argument naming the field,
 // resource_exhausted. Threads: list() and hide() are safe from any thread; the rest is the engine thread's.
 #include <mutex>
@@ -19,22 +19,22 @@ namespace pagoda {
 
 class SharedPrefixes {
  public:
-  // Borrows all of them.
+  // Borrows all arguments.
   SharedPrefixes(const EngineParts& parts, RequestIntake& intake, RequestTable& requests, RequestEnds& ends,
                  SequenceIds& ids, const StepObservers& observers, const Status& runner_status);
 
   // `sink` gets one output, finished, with the error if the prefix could not be pinned.
   Status add(const std::string& name, std::vector<TokenId> tokens, std::shared_ptr<OutputSink> sink);
-  // The group has just computed the prefix.
+  // Called when the group has just computed the prefix.
   Status pin(const SequenceGroup& group, const std::string& name);
   // Requests that use a pinned prefix keep its blocks until they end.
   Status drop(const std::string& name);
 
-  std::vector<PrefixInfo> list() const;  // pinned, and not hidden
-  bool hide(const std::string& name);    // from list(), before it is dropped; false: it is not there
+  std::vector<PrefixInfo> list() const;  // pinned and not hidden
+  bool hide(const std::string& name);    // removes it from list(), before it is dropped; false: not listed
 
-  // For snapshots: the pinned prefixes and the sequences that stand for them in the KV manager. Engine
-  // thread.
+  // For snapshots: the pinned prefixes, and the sequences that hold them in the KV manager. Engine thread
+  // only.
   struct Prefix {
     PrefixInfo info;
     SequenceId holder{};

@@ -1,5 +1,5 @@
 #pragma once
-// StatsLog: the line that a busy engine logs every ten seconds, with vLLM's words. Threads: none; the engine
+// StatsLog: the line that a busy engine logs every ten seconds, worded as in vLLM. Threads: none; the engine
 // thread's.
 #include <functional>
 #include <optional>
@@ -15,8 +15,8 @@ class StatsLog {
   static constexpr TimeNs kInterval = 10'000'000'000;
   using Take = std::function<EngineSnapshot()>;
 
-  // After a step at `now`: the line, once an interval has passed. `take` is called only when it is needed. An
-  // engine that was idle for an interval begins anew.
+  // Called after a step at `now`: returns the line once an interval has passed. `take` is called only if
+  // needed. An engine that was idle for an interval starts over.
   std::optional<std::string> line(TimeNs now, const Take& take);
 
  private:

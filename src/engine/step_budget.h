@@ -1,12 +1,10 @@
 #pragma once
-// StepBudget: the number of tokens in a step such that it takes no longer than --target-itl-ms, the gap that
-// running streams see while prompts of others are computed in chunks. The costs of a decode and of a prompt
-// token are learned from past steps (cost_estimate.h).
-//
-// Not a promise: a step with more decodes than the target allows takes its time, and prompts get a share of
-// any step. Knows no clock: the same steps give the same budgets, in a replay too.
-// Source: Sarathi-Serve (OSDI'24) §4.3, a token budget from a latency target; measured, not profiled.
-// Threads: none; owned by the engine.
+// StepBudget: the number of tokens per step that keeps a step within --target-itl-ms, the gap seen by running
+// streams while other requests' prompts are computed in chunks. The costs of a decode and of a prompt token
+// are learned from past steps (cost_estimate.h). Not a guarantee: a step with more decodes than the target
+// allows takes longer, and prompts get a share of any step. Uses no clock: the same steps give the same
+// budgets, also in a replay. Source: Sarathi-Serve (OSDI'24) §4.3, a token budget from a latency target;
+// measured, not profiled. Threads: none; owned by the engine.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,13 +16,13 @@ namespace pagoda {
 
 class StepBudget {
  public:
-  // max_tokens: of any step.
+  // max_tokens: the limit of any step.
   StepBudget(double target_seconds, std::int32_t max_tokens)
       : target_(target_seconds), max_tokens_(max_tokens) {}
   const CostEstimate& cost() const { return cost_; }
 
-  // For a step with `num_decodes` running streams and a prompt computed up to `position`. Without streams
-  // there is no limit.
+  // Token budget for a step with `num_decodes` running streams and a prompt computed up to `position`. No
+  // limit without streams.
   std::int32_t tokens(std::int32_t num_decodes, std::int32_t position) const {
     if (num_decodes == 0) return max_tokens_;
     const double decoding = cost_.seconds({.decodes = static_cast<double>(num_decodes)});
@@ -45,15 +43,15 @@ class StepBudget {
         work.attended += count * (sequence.num_computed_tokens + count / 2) / 1000;
       }
     }
-    // Few tokens of prompts take what as many decodes would.
+    // A few prompt tokens cost as much as the same number of decodes.
     if (work.tokens < kMinTokens) work = {.decodes = work.decodes + work.tokens};
     if (seconds > 0 && !batch.empty()) cost_.learn(work, seconds);
   }
 
  private:
-  static constexpr double kFirstTokens = 128;  // prompts' tokens, before anything is known
-  static constexpr double kMinTokens = 16;     // prompts' tokens, in any case
-  static constexpr double kMinShare = 0.5;     // share of the decodes' time that prompts get in any case
+  static constexpr double kFirstTokens = 128;  // prompt tokens, before costs are known
+  static constexpr double kMinTokens = 16;     // minimum number of prompt tokens
+  static constexpr double kMinShare = 0.5;     // minimum time for prompts, as a share of the decodes' time
 
   double target_;
   std::int32_t max_tokens_;

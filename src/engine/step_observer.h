@@ -1,11 +1,11 @@
 #pragma once
 // StepObserver: watches an engine: the recorder of `serve --record`, the journal, the live feed, metrics, the
-// simulator's statistics. Every input of a decision passes by here, in order. An observer changes nothing,
-// and what it is given ends with the call. Objects that take part in decisions (costs, the token budget, the
-// poison record) are not observers: they belong to the step.
+// simulator's statistics. It sees every input of a decision, in order. An observer changes nothing, and its
+// arguments are valid only during the call. Objects that take part in decisions (costs, the token budget, the
+// poison record) belong to the step and are not observers.
 //     on_scheduled -> [the batch runs] -> on_step -> on_usage -> on_outcome -> on_state
-// A step may be scheduled before on_step of the one before it. What the batch points to, tokens and tables,
-// may be read in on_scheduled alone; sizes and ids in on_step, too. Threads: the engine thread.
+// A step may be scheduled before on_step of the previous one. Data that the batch points to (tokens, tables)
+// may be read only in on_scheduled; sizes and ids also in on_step. Threads: the engine thread.
 #include <optional>
 #include <span>
 #include <string>
@@ -28,24 +28,24 @@ class CacheObserver;
 
 struct StepReport {
   const ScheduledBatch& batch;                // not empty
-  std::span<const ScheduledRef> refs = {};    // its sequences, in order
-  std::span<SequenceGroup* const> preempted;  // by its schedule()
-  const StepResult& result;                   // may be a failure, the last one
-  TimeNs started = 0, finished = 0;           // times of its run()
+  std::span<const ScheduledRef> refs = {};    // the batch's sequences, in order
+  std::span<SequenceGroup* const> preempted;  // by this step's schedule()
+  const StepResult& result;                   // may be a failure; then it is the last one
+  TimeNs started = 0, finished = 0;           // times of the step's run()
   std::int64_t number = 0;                    // from 1
-  std::int64_t num_masks = 0;                 // that constraints were asked for
-  bool next_planned = false;                  // the next step was, before this one was waited for
+  std::int64_t num_masks = 0;                 // masks requested from constraints
+  bool next_planned = false;                  // the next step was planned before this one was waited for
 };
 
-// Decoding's changes for a step that succeeded, before the scheduler carries them out.
+// Decoding's changes for a successful step, before the scheduler applies them.
 struct StepOutcome {
   const StepReport& report;
   std::span<const Change> changes;
-  const KvUsage& usage;               // with all that was allocated for the step
-  std::int64_t running_requests = 0;  // beside those preempted
+  const KvUsage& usage;               // including everything allocated for the step
+  std::int64_t running_requests = 0;  // without the preempted ones
 };
 
-// The state of the engine after a step, or after something between two steps changed it.
+// The engine's state after a step, or after a change between two steps.
 struct EngineHoldings {
   const SchedulerCounts& counts;
   const KvManager& kv;
@@ -55,10 +55,10 @@ struct EngineHoldings {
 // New tokens of a request.
 struct TokenProgress {
   const Request& request;
-  const RequestTimes& times;    // with these tokens
+  const RequestTimes& times;    // including these tokens
   std::int64_t num_tokens = 0;  // over all of its sequences
   std::int32_t num_cached_tokens = 0;
-  std::optional<TimeNs> since_last;  // absent: these are its first
+  std::optional<TimeNs> since_last;  // absent: first tokens of the request
 };
 
 struct EndedRequest {
@@ -66,9 +66,9 @@ struct EndedRequest {
   const RequestTimes& times;
   FinishReason reason = FinishReason::abort;
   TimeNs ended = 0;
-  std::int64_t longest_output = 0, num_output_tokens = 0;  // one sequence's; all of them together
+  std::int64_t longest_output = 0, num_output_tokens = 0;  // longest sequence; all sequences together
   std::int32_t num_cached_tokens = 0, num_preemptions = 0;
-  bool is_prefix = false;  // a shared prefix, no client's request
+  bool is_prefix = false;  // a shared prefix, not a client's request
 };
 
 class StepObserver {
@@ -77,25 +77,25 @@ class StepObserver {
 
   // Inputs of decisions.
   virtual void on_submit(const Request&) {}  // accepted
-  virtual void on_abort(RequestId) {}        // the request is being served
+  virtual void on_abort(RequestId) {}        // a request being served
   virtual void on_abort_sequence(RequestId, std::int32_t /*index*/) {}
   virtual void on_add_prefix(const std::string& /*name*/, std::span<const TokenId>) {}  // accepted
   virtual void on_drop_prefix(const std::string& /*name*/) {}
   virtual void on_reset_prefix_cache() {}
   virtual void on_erase_cached(const CacheOwner&) {}
-  // The drafts of a sequence, where a constraint has cut or added some, or its proposer could not guess them
-  // again. Precedes the step that may take them.
+  // The drafts of a sequence, if a constraint has cut or added some, or the proposer could not reproduce
+  // them. Precedes the step that may use them.
   virtual void on_drafts_chosen(SequenceId, std::span<const TokenId> /*drafts*/) {}
 
   // A step.
   virtual void on_scheduled(std::int64_t /*number*/, const ScheduledBatch&,
                             std::span<SequenceGroup* const> /*preempted*/) {}
-  // Before its tokens are applied, with the verdicts of constraints: dead ends, and which tokens end.
+  // Called before the step's tokens are applied, after constraints have marked dead ends and ending tokens.
   virtual void on_step(const StepReport&) {}
-  virtual void on_usage(const KvUsage&) {}  // after each step, and whenever the engine comes to rest
+  virtual void on_usage(const KvUsage&) {}  // after each step, and whenever the engine becomes idle
   virtual void on_outcome(const StepOutcome&) {}
   virtual void on_state(const EngineHoldings&) {}
-  virtual void on_turn_end() {}  // the step, and all that preceded it, is complete
+  virtual void on_turn_end() {}  // the step and all that preceded it is complete
 
   // Requests.
   virtual void on_drafts_verified(std::int32_t /*num_tried*/, std::int32_t /*num_accepted*/) {}
@@ -103,7 +103,8 @@ class StepObserver {
   virtual void on_ended(const EndedRequest&) {}
   virtual void on_sleep(std::int32_t /*level*/) {}  // -1: awake
 
-  // The observer to which the KV manager reports the prefix cache while this one is in the list; null: none.
+  // The observer that receives the KV manager's prefix cache events while this observer is registered; null:
+  // none.
   virtual CacheObserver* cache_observer() { return nullptr; }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// StepObservers: the list of an engine's observers, called in the order in which they were added. Borrows
-// them. Threads: none; the engine thread's.
+// StepObservers: an engine's observers, called in the order in which they were added. Borrows them. Threads:
+// none; the engine thread's.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ class StepObservers {
   }
   void remove(StepObserver& observer) { CHECK(std::erase(observers_, &observer) == 1); }
 
-  // tell(&StepObserver::on_step, report)
+  // Example: tell(&StepObserver::on_step, report)
   template <class... Parameters, class... Arguments>
   void tell(void (StepObserver::*event)(Parameters...), const Arguments&... arguments) const {
     for (StepObserver* const observer : observers_) (observer->*event)(arguments...);

@@ -15,7 +15,7 @@ namespace {
 SampledSequence sampled(const ScheduledSequence& scheduled, Sequence& sequence, SequenceResult& result,
                         std::vector<float>* vector) {
   CHECK(std::cmp_equal(result.after_drafts.size(), scheduled.num_draft_tokens));
-  // Behind a dead end there is nothing to take.
+  // Nothing is taken after a dead end.
   const auto live = std::ranges::find(result.after_drafts, true, &SequenceResult::dead_end);
   result.after_drafts.erase(live, result.after_drafts.end());
   return {.sequence = &sequence,
@@ -26,8 +26,8 @@ SampledSequence sampled(const ScheduledSequence& scheduled, Sequence& sequence, 
 }
 
 void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, SequenceResult& result) {
-  // Entries come in order, chunk by chunk. After a preemption the first chunks come again: only what
-  // extends the list is taken.
+  // Entries come in order, chunk by chunk. After a preemption the first chunks come again, so only entries
+  // that extend the list are taken.
   if (result.prompt_logprobs.empty()) return;
   const std::size_t prompt = group.request.prompt_token_ids.size();
   // computed() has run: the chunk ended at num_computed_tokens, and covers tokens up to the one after it.
@@ -39,8 +39,8 @@ void collect_prompt_logprobs(SequenceGroup& group, const Sequence& sequence, Seq
   }
 }
 
-// A dead end in one sequence ends the whole request, since the others have the same rules. Beams continue
-// without the one that cannot.
+// A dead end in one sequence ends the whole request, since the other sequences have the same constraint. Beam
+// searches continue without the beam that is stuck.
 bool ends_at_dead_end(const SequenceGroup& group, std::span<const SampledSequence> sampled) {
   return !group.lockstep && std::ranges::any_of(sampled, [](const auto& s) { return s.result->dead_end; });
 }
@@ -91,7 +91,7 @@ void StepPipeline::drain() {
   ends_.turn_ends();
 }
 
-// Only of what it asks of the step in flight: that its result changes no more than each sequence by a token.
+// Checks only the step in flight: its result may change each sequence by no more than one token.
 bool StepPipeline::may_plan_ahead() const {
   if (!config_.async_scheduling || num_in_flight_ != 1 || parts_.runner->max_in_flight() < 2 ||
       !parts_.scheduler->plans_ahead() || config_.speculative || requests_.num_constrained() > 0)
@@ -105,10 +105,10 @@ bool StepPipeline::may_plan_ahead() const {
          });
 }
 
-// Settles what schedule() goes by beside the groups themselves.
+// Sets what schedule() depends on besides the groups: the token budget and the drafts.
 void StepPipeline::plan() {
   if (!drafts_.active() && config_.target_itl_ms == 0) return;
-  std::int32_t num_decodes = 0, position = 0;  // the latter: of the prompt that has got furthest
+  std::int32_t num_decodes = 0, position = 0;  // position: of the most advanced prompt
   for (const auto& [id, state] : requests_) {
     const SequenceGroup& group = state->group;
     std::int32_t decodes = 0;
@@ -118,7 +118,7 @@ void StepPipeline::plan() {
       else if (sequence->state == SequenceState::resident)
         position = std::max(position, sequence->num_computed_tokens);
     }
-    // Parked beams come back beside their leader, and all of them take the step.
+    // Parked beams resume with their leader, and all of them take the step.
     num_decodes += group.lockstep && group.forked && decodes > 0 ? group.num_live() : decodes;
   }
   if (config_.target_itl_ms > 0) parts_.scheduler->set_token_budget(budget_.tokens(num_decodes, position));
@@ -184,7 +184,7 @@ StepResult StepPipeline::wait(StepInFlight& step) {
     result = wait_for_runner();
   else
     result.status = step.submitted;
-  // A lost rank or device says nothing about what it computed; a failure of the computation may.
+  // A lost rank or device says nothing about its requests; a failed computation may be caused by one of them.
   if (parts_.poison != nullptr && result.status.code() == StatusCode::internal)
     parts_.poison->condemn(config_.engine, step.number);
   step.started = std::max(step.started, last_finished_);
@@ -192,8 +192,8 @@ StepResult StepPipeline::wait(StepInFlight& step) {
   return result;
 }
 
-// After a failure the step that follows is waited for, too, since it may still be using memory; what it says
-// is of no interest any more.
+// After a failure, also waits for the following step, since it may still be using memory; its result is
+// ignored.
 bool StepPipeline::retire_oldest() {
   StepResult result = wait(oldest());
   if (retire(oldest(), result)) {
@@ -262,13 +262,13 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
   return true;
 }
 
-// Into changes_ and touched_, request by request: the batch's entries of one stand together.
+// Fills changes_ and touched_, request by request: the batch's entries of one request are adjacent.
 void StepPipeline::apply(const StepInFlight& step, StepResult& result) {
   const auto& refs = step.refs;
   for (std::size_t i = 0; i < refs.size();) {
     const std::size_t first = i;
     SequenceGroup& group = *refs[i].group;
-    if (refs[i].sequence->finished()) {  // before this step, which had begun
+    if (refs[i].sequence->finished()) {  // it finished before this step, which had already begun
       ++i;
       continue;
     }
@@ -309,7 +309,8 @@ void StepPipeline::decode(SequenceGroup& group, RequestState& state) {
   if (state.constraints != nullptr) state.constraints->follow(std::span(changes_).subspan(begin));
 }
 
-// How the drafts of entries [first, last) fared: their tokens are appended from changes_[first_change] on.
+// Reports the verified drafts of entries [first, last); their tokens are appended from changes_[first_change]
+// on.
 void StepPipeline::verify_drafts(RequestState& state, const StepInFlight& step, std::size_t first,
                                  std::size_t last, std::size_t first_change) {
   for (std::size_t at = first; at < last; ++at) {

@@ -46,7 +46,7 @@ void append(EngineSnapshot& out, const Sequence& sequence, const KvManager& kv) 
     shown.num_swapped = static_cast<std::int32_t>(kv.swap().swap_cost(std::span(&sequence.id, 1)).pages);
 }
 
-// The scheduler walks its queue to explain a request.
+// For full detail: to explain a request, the scheduler walks its queue.
 void set_standing(RequestSnapshot& shown, Standing standing) {
   shown.position = standing.position;
   shown.code = standing.code;
@@ -54,7 +54,7 @@ void set_standing(RequestSnapshot& shown, Standing standing) {
   shown.reason = std::move(standing.reason);
 }
 
-// Without that: only the first of a queue waits for anything but its turn.
+// For lean detail, without that walk: only the first request of a queue waits for anything but its turn.
 void set_lean_standing(RequestSnapshot& shown, const SequenceGroup& group, const Scheduler& scheduler) {
   if (group.state == GroupState::running) {
     const bool parked = std::ranges::any_of(
@@ -118,7 +118,7 @@ void append_requests(EngineSnapshot& out, const EngineParts& parts, const Reques
     out.requests.push_back(std::move(shown));
   }
   if (detail == SnapshotDetail::lean) return;
-  // Under an order with turns the scheduler's positions are not by rank.
+  // Under an order with turns, the scheduler's positions are not by rank.
   std::ranges::sort(out.requests, [](const RequestSnapshot& a, const RequestSnapshot& b) {
     return rank(a.state) != rank(b.state) ? rank(a.state) < rank(b.state) : a.position < b.position;
   });
