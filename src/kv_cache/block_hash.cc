@@ -7,8 +7,8 @@
 namespace pagoda {
 
 struct BlockHasher::Context {
-  EVP_MD* sha256 =
-      EVP_MD_fetch(nullptr, "SHA256", nullptr);  // fetched once: the lookup costs more than the hash
+  // Fetched once: the lookup costs more than the hash.
+  EVP_MD* sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   EVP_MD_CTX* digest = EVP_MD_CTX_new();
 
   ~Context() {
@@ -38,7 +38,7 @@ BlockHasher::~BlockHasher() = default;
 BlockHash BlockHasher::root(std::string_view salt) {
   context_->begin();
   context_->add(model_.words.data(), sizeof model_.words);
-  context_->add("salt", 4);  // a root never equals a block's hash, whatever the salt spells
+  context_->add("salt", 4);  // ensures that a root never equals a block's hash, whatever the salt
   context_->add(salt.data(), salt.size());
   return context_->finish();
 }

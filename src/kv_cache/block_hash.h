@@ -1,8 +1,8 @@
 #pragma once
-// BlockHash names the content of a full KV block: SHA-256 over the hash of the block before it and the
-// block's tokens; the chain starts from (model, salt). Equal hash, equal prefix: a collision would hand
-// one request another's K/V, which is why this is a cryptographic hash.
-// Source: vLLM's automatic prefix caching; CVE-2025-25183 shows what a weak hash costs.
+// BlockHash: names the content of a full KV block: SHA-256 over the hash of the previous block and the
+// block's tokens; the chain starts from (model, salt). Equal hashes imply equal prefixes: a collision would
+// give one request another's K/V, hence the cryptographic hash. Source: vLLM's automatic prefix caching;
+// CVE-2025-25183 shows the cost of a weak hash.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ struct BlockHashHasher {
   std::size_t operator()(const BlockHash& hash) const { return hash.words[0]; }
 };
 
-// Threads: one at a time; holds one reused OpenSSL context.
+// Threads: one at a time; the OpenSSL context is reused.
 class BlockHasher {
  public:
   explicit BlockHasher(std::string_view model_id);

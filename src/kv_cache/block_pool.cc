@@ -24,8 +24,8 @@ void BlockPool::add_blocks(std::int32_t count) {
 
 BlockHash BlockPool::key(const BlockHash& hash, std::int32_t group) {
   BlockHash out = hash;
-  out.words[3] +=
-      static_cast<std::uint64_t>(group);  // any other change is as good: SHA-256 has no neighbours
+  // Any other change would do as well: similar SHA-256 values are unrelated.
+  out.words[3] += static_cast<std::uint64_t>(group);
   return out;
 }
 
@@ -226,7 +226,7 @@ void BlockPool::release_one(BlockId block) {
 }
 
 void BlockPool::clear_cache() {
-  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // it hears of all rows at once
+  CacheObserver* observer = std::exchange(cache_observer_, nullptr);  // it is notified once, of all rows
   while (num_cached_ > 0) evict_next();
   cache_observer_ = observer;
   if (observer != nullptr) observer->on_cleared();

@@ -21,7 +21,7 @@ GroupRows BlockTables::rows_from(std::size_t group, std::int32_t first) const {
   return rows;
 }
 
-// A state's one row is written by whatever token comes next.
+// A state's only row is written by every following token.
 std::int32_t BlockTables::next_row(const BlockTable& table, std::size_t group) const {
   return groups()[group].is_state() ? 0 : table.num_computed / geometry_.block_size();
 }
@@ -48,7 +48,7 @@ std::int64_t BlockTables::pages_to_grow(const BlockTable& table, std::int32_t nu
   return pages;
 }
 
-// Only the last row of a fork can be both shared and unfinished. `copies` is null where it is empty yet.
+// Only the last row of a fork can be both shared and unfinished. `copies` is null if the row is still empty.
 void BlockTables::copy_next_row(BlockTable& table, std::size_t group, const NewRow& new_row,
                                 std::vector<BlockCopy>* copies) {
   GroupRows& rows = table.groups[group];
@@ -108,7 +108,7 @@ void BlockTables::give_back(BlockTable& table) {
   for (std::size_t group = 0; group < groups().size(); ++group) {
     GroupRows& rows = table.groups[group];
     const std::int32_t kept = std::min(groups()[group].first_kept_row(table.num_computed), rows.end);
-    // The last one first, as everywhere: the end of a prefix is evicted before its beginning.
+    // Last row first, as everywhere: the end of a prefix is evicted before its beginning.
     for (std::int32_t i = kept - 1; i >= rows.first; --i) {
       leave(table, group, i);
       pool_.release_one(row(table, group, i));
@@ -122,7 +122,7 @@ void BlockTables::set_lengths(BlockTable& table, std::int32_t num_computed, std:
   const std::int32_t computed_before = std::exchange(table.num_computed, num_computed);
   const std::int32_t tokens_before = std::exchange(table.num_tokens, num_tokens);
   if (computed_before == num_computed && tokens_before == num_tokens) return;
-  // Rows before the first change are full before and after; rows behind the last token are empty.
+  // Rows before the first change are full before and after; rows after the last token are empty.
   const auto changed = [](std::int32_t a, std::int32_t b) { return a == b ? INT32_MAX : std::min(a, b); };
   const std::int32_t least =
       std::min(changed(computed_before, num_computed), changed(tokens_before, num_tokens));
@@ -210,7 +210,8 @@ SlotAccount::Total BlockTables::total(const EachTable& tables) const {
 
 SlotAccount::Total BlockTables::walk(const EachTable& tables) const {
   SlotAccount::Total out;
-  std::unordered_map<std::int32_t, std::pair<RowFill, std::int32_t>> fullest;  // by row: and its pages
+  // By row: fill and number of pages.
+  std::unordered_map<std::int32_t, std::pair<RowFill, std::int32_t>> fullest;
   tables([&](const BlockTable& table) {
     each_row(table, [&](std::size_t group, std::int32_t i) {
       auto& [most, pages] = fullest[index(row(table, group, i))];
@@ -233,7 +234,7 @@ void BlockTables::check(const BlockTable& table) const {
     const GroupRows& rows = table.groups[group];
     CHECK(rows.end == rows_for(group, table.num_tokens) && rows.first <= rows.end);
     CHECK(rows.pages.size() == as_size(rows.end) * as_size(groups()[group].pages_per_row));
-    // Rows that the next position sees are there, and no more are kept for it.
+    // The rows visible to the next position are present, and no more rows than necessary are kept.
     CHECK(rows.first <= groups()[group].first_visible_row(table.num_computed));
     CHECK(rows.first >= std::min(groups()[group].first_kept_row(table.num_computed), rows.end));
   }

@@ -1,10 +1,9 @@
 #pragma once
-// BuddyAllocator hands out contiguous regions of blocks, as the memory managers before PagedAttention did.
-// A region has 2^k blocks and starts at a multiple of 2^k; a larger free one is split in halves, and two
-// free halves of the same parent become one again.
-// Invariants: free regions and regions in use tile [0, num_blocks); no two free buddies lie side by side.
-// Source: Knuth, TAOCP 1, 2.5; as Orca's allocator: PagedAttention (SOSP'23) §6.1.
-// Threads: none; owned by the engine thread.
+// BuddyAllocator: hands out contiguous regions of blocks, as the memory managers before PagedAttention did. A
+// region has 2^k blocks and starts at a multiple of 2^k; a larger free region is split in halves, and two
+// free halves of the same parent are merged. Invariants: free regions and regions in use tile [0,
+// num_blocks); two buddies are never both free. Source: Knuth, TAOCP 1, 2.5; as Orca's allocator:
+// PagedAttention (SOSP'23) §6.1. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,13 +16,13 @@ class BuddyAllocator {
  public:
   explicit BuddyAllocator(std::int32_t num_blocks);  // CHECKs > 0; need not be a power of two
 
-  // First block of a region of region_size(count) blocks, the lowest there is among the smallest that fit.
+  // Returns the first block of a region of region_size(count) blocks: the lowest among the smallest that fit.
   [[nodiscard]] std::optional<std::int32_t> allocate(std::int32_t count);
-  void free(std::int32_t first);  // CHECKs that allocate() gave it
+  void free(std::int32_t first);  // CHECKs that `first` came from allocate()
 
-  // Blocks taken for `count` blocks: the next power of two.
+  // Size of a region for `count` blocks: the next power of two.
   static std::int32_t region_size(std::int32_t count);
-  // Regions for `count` blocks that there are with everything free.
+  // Number of regions for `count` blocks when everything is free.
   std::int64_t regions_when_empty(std::int32_t count) const;
 
   std::int32_t num_blocks() const { return num_blocks_; }

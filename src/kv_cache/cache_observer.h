@@ -1,7 +1,8 @@
 #pragma once
-// CacheObserver: who wants to know what the prefix cache holds: which blocks later requests can find, and
-// which no longer. Full blocks of the group that sees everything; windows and states follow it. Who uses a
-// block is request/pool_event.h's matter. Threads: the engine thread; told in order, must return at once.
+// CacheObserver: is notified of what the prefix cache holds: which blocks later requests can find, and which
+// they no longer can. Covers full blocks of the full-attention group; windows and states follow it. For the
+// users of a block see request/pool_event.h. Threads: the engine thread; calls are in order and must not
+// block.
 #include <cstddef>
 #include <span>
 
@@ -16,21 +17,20 @@ class CacheObserver {
   // A full block.
   struct Stored {
     const BlockHash& hash;
-    const BlockHash* parent = nullptr;  // the block before it; null for a text's first
-    // Not null for the first block of a text that only requests with the same salt find: the hash that its
-    // chain starts from.
+    const BlockHash* parent = nullptr;  // the previous block; null for the first of a text
+    // For the first block of a text that only requests with the same salt can find: the root of its hash
+    // chain. Otherwise null.
     const BlockHash* root = nullptr;
     std::span<const TokenId> tokens;
-    const RequestAdapter* adapter = nullptr;  // that it is computed with; null: none
+    const RequestAdapter* adapter = nullptr;  // adapter that it is computed with; null: none
   };
   virtual void on_stored(const Stored& block) = 0;
   virtual void on_removed(const BlockHash& hash) = 0;
-  // A tier, counted from the fastest, has the block from now on, or no more; the engine has it brought when
-  // it is asked for.
+  // A tier, counted from the fastest, has gained or lost the block; the engine fetches the block on demand.
   virtual void on_tier_stored(std::size_t /*tier*/, const BlockHash& /*hash*/) {}
   virtual void on_tier_removed(std::size_t /*tier*/, const BlockHash& /*hash*/) {}
-  virtual void on_cleared() = 0;  // all of them, in the tiers, too
-  virtual void end_step() = 0;    // the calls since the last one belong together
+  virtual void on_cleared() = 0;  // everything, including the tiers
+  virtual void end_step() = 0;    // the calls since the last end_step() belong together
 };
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// CacheUse: how a sequence uses the prefix cache: what it may find, and what it claims of the rows that it
-// finds and leaves there. A view: texts stay the caller's. Plain data.
+// CacheUse: how a sequence uses the prefix cache: the entries that it may find, and its claim on the rows
+// that it finds and leaves there. A view: strings remain the caller's. Plain data.
 #include <concepts>
 #include <memory>
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace pagoda {
 
 struct CacheUse {
-  // From a salt alone: rows of nobody's.
+  // From a salt alone: rows without an owner.
   template <class Text>
     requires std::convertible_to<const Text&, std::string_view>
   CacheUse(const Text& text) : salt(text) {}
@@ -20,10 +20,11 @@ struct CacheUse {
       : salt(text), claim(claimed), time(asked) {}
 
   std::string_view salt;
-  std::string_view variant;  // names what K and V depend on beside tokens, as pinned prefixes must have it
+  // Everything besides tokens that K and V depend on; must match for pinned prefixes.
+  std::string_view variant;
   std::shared_ptr<const RequestAdapter> adapter;  // for events; null: none
   CacheClaim claim;
-  TimeNs time = 0;  // when the request came
+  TimeNs time = 0;  // arrival time of the request
 };
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 #pragma once
-// EvictionOrder: which cached row of the pool is evicted next, where a new one is needed and none is free. It
-// knows rows by their names and a plain record, never their content, and decides by calls so far alone. What
-// cannot be found any more (rows whose beginning was evicted) is the pool's business.
+// EvictionOrder: decides which cached row of the pool is evicted next when a new row is needed and none is
+// free. It knows rows by name and a plain record, not their content, and decides by earlier calls alone. The
+// pool handles rows that can no longer be found because their beginning was evicted.
 //     add (its last user released it) -> remove (used again, withdrawn, or evicted as the next())
 // Threads: none; owned by the engine thread.
 #include <cstddef>
@@ -28,24 +28,24 @@ inline constexpr std::string_view kEvictionPolicies[] = {
 #undef PAGODA_EVICTION_POLICY
 };
 
-// A row as it is released by its last user. Rows of a sequence come last to first, so that the end of a
-// prefix is released before its beginning.
+// A row as it is released by its last user. Rows of a sequence are released last to first, so that the end of
+// a prefix precedes its beginning.
 struct CachedRow {
   std::int32_t group = 0;     // KV group
-  std::int64_t num_hits = 0;  // other sequences that found it, since it was published
-  CacheClaim claim = {};      // its users'
+  std::int64_t num_hits = 0;  // other sequences that found it since it was published
+  CacheClaim claim = {};      // joined claims of its users
 };
 
 class EvictionOrder {
  public:
   virtual ~EvictionOrder() = default;
-  virtual void add(BlockId row, const CachedRow& facts) = 0;  // not there yet
-  virtual void remove(BlockId row) = 0;                       // is there
-  virtual BlockId next() const = 0;                           // there is one
-  virtual void append(std::vector<BlockId>& rows) const = 0;  // all of them, next() first
-  // It is so late: when the latest request came. For orders by time.
+  virtual void add(BlockId row, const CachedRow& facts) = 0;  // must not be present
+  virtual void remove(BlockId row) = 0;                       // must be present
+  virtual BlockId next() const = 0;                           // must not be empty
+  virtual void append(std::vector<BlockId>& rows) const = 0;  // all rows, next() first
+  // Sets the current time: the arrival of the latest request. For orders by time.
   virtual void set_time(TimeNs) {}
-  // After how many more rows than others this one is to go, if it is released now.
+  // Number of additional releases that the row survives compared with other rows, if released now.
   virtual std::int64_t credit(const CachedRow&) const { return 0; }
 };
 

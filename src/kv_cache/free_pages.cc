@@ -39,7 +39,8 @@ BlockId FreePages::pop_back() {
 
 BlockId FreePages::take() {
   CHECK(!free_.empty());
-  if (num_held_ == size()) {  // only such: the one held back for longest, about
+  // Only held-back pages are left: take approximately the one held back for longest.
+  if (num_held_ == size()) {
     swap_places(0, size() - 1);
     --num_held_;
   }

@@ -1,8 +1,8 @@
 #pragma once
-// FreePages: the FREE pages of a block pool, and which of them is handed out next: the one that was given
-// back last, so that the memory touched grows only with the K/V really used. Pages may be held back: they are
-// handed out after all others. It remembers which pages were handed out since the start or forget_used():
-// their memory may be resident for nothing.
+// FreePages: the FREE pages of a block pool, and the order in which they are handed out: last given back
+// first, so that touched memory grows only with the K/V really used. Pages that are held back are handed out
+// after all others. It tracks which pages were handed out since the start or forget_used(): their memory may
+// be resident although they are free.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <optional>
@@ -14,26 +14,26 @@ namespace pagoda {
 
 class FreePages {
  public:
-  // Pages num_pages() and on, never used; the lowest is handed out first.
+  // Adds unused pages, numbered from num_pages(); the lowest is handed out first.
   void add(std::int32_t count);
-  void give_back(BlockId page);  // which is not free
-  BlockId take();                // CHECKs that there is one
-  bool take(BlockId page);       // this very page; false: it is not free
+  void give_back(BlockId page);  // must not be free
+  BlockId take();                // CHECKs that a page is free
+  bool take(BlockId page);       // takes exactly this page; false: not free
   bool contains(BlockId page) const { return place_[at(page)] != kNone; }
-  // A page that is not held back, without taking it.
+  // The next page that is not held back, without taking it.
   std::optional<BlockId> peek() const;
 
-  // No effect on a page that is not free.
+  // No-ops unless the page is free.
   void hold_back(BlockId page);
   void let_go(BlockId page);
   bool is_held_back(BlockId page) const { return contains(page) && place_[at(page)] < num_held_; }
 
   std::int32_t size() const { return static_cast<std::int32_t>(free_.size()); }
   std::int32_t num_pages() const { return static_cast<std::int32_t>(place_.size()); }
-  bool is_used(BlockId page) const { return used_[at(page)]; }                  // always, unless it is free
-  std::int32_t num_used() const { return num_used_ - (num_pages() - size()); }  // free ones
-  // All but `keep` of those are as if they had never been handed out; appends them, lowest id first. Those
-  // that would be handed out last go first.
+  bool is_used(BlockId page) const { return used_[at(page)]; }  // always, unless the page is free
+  std::int32_t num_used() const { return num_used_ - (num_pages() - size()); }  // free pages that were used
+  // Marks all but `keep` used free pages as never used and appends them, lowest id first. Pages that would be
+  // handed out last are chosen first.
   void forget_used(std::int32_t keep, std::vector<BlockId>& pages);
   void check_invariants() const;
 
@@ -43,8 +43,8 @@ class FreePages {
   void swap_places(std::int32_t a, std::int32_t b);
   BlockId pop_back();
 
-  std::vector<BlockId> free_;        // a stack; the first num_held_ are held back
-  std::vector<std::int32_t> place_;  // by page: where it is in free_, or kNone
+  std::vector<BlockId> free_;        // used as a stack; the first num_held_ are held back
+  std::vector<std::int32_t> place_;  // by page: its place in free_, or kNone
   std::vector<bool> used_;           // by page
   std::int32_t num_held_ = 0;
   std::int32_t num_used_ = 0;  // pages, free or not

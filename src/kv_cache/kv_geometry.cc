@@ -18,7 +18,7 @@ bool KvGeometry::first_sees_all() const { return !groups_.empty() && groups_.fro
 std::int64_t KvGeometry::pages_alone(std::int64_t num_tokens, std::int64_t num_sequences,
                                      std::int64_t num_shared, bool whole_prompt) const {
   const bool whole = whole_prompt || whole_prompts_;
-  // Sequences that come back together share nothing where the first of them has left the window behind.
+  // With windows or states, sequences that resume together share nothing once the first one has moved on.
   const bool shares = !has_windows() && !has_states();
   return pages_for(groups_, num_tokens, num_sequences, shares ? num_shared : 0, whole ? num_tokens : 0);
 }

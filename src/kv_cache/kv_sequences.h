@@ -16,14 +16,14 @@ class KvSequences {
  public:
   explicit KvSequences(std::size_t num_groups) : num_groups_(num_groups) {}
 
-  // CHECK that it exists. A sequence stays where it is until it is erased.
+  // CHECK that the sequence exists. Its address is stable until it is erased.
   KvSequence& at(SequenceId id);
   const KvSequence& at(SequenceId id) const;
   KvSequence& insert(SequenceId id);  // CHECKs that it does not exist
   void erase(SequenceId id) { sequences_.erase(id); }
 
   std::vector<const BlockTable*> tables_of(std::span<const SequenceId> ids) const;
-  BlockTables::EachTable each_table() const;  // that is not swapped
+  BlockTables::EachTable each_table() const;  // tables that are not swapped
   const std::unordered_map<SequenceId, KvSequence>& all() const { return sequences_; }
 
  private:

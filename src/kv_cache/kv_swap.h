@@ -1,9 +1,9 @@
 #pragma once
-// KvSwap: moves the computed K/V of sequences to the swap space and back (§4.5). All or nothing: false, with
-// nothing changed, when the target is full. A block that several of the sequences share moves once, and they
-// share it again. Room for tokens that are not computed yet is given up. The copies must run before anything
-// else writes the blocks, so a block needs no state of its own while it moves. This base class is a swap
-// space of no blocks.
+// KvSwap: moves the computed K/V of sequences to the swap space and back (§4.5). All or nothing: returns
+// false, with nothing changed, if the target is full. A block that several of the sequences share moves once,
+// and they share it again. Space for tokens that are not computed yet is released. The copies must run before
+// anything else writes the blocks, so a block needs no extra state while it moves. This base class is an
+// empty swap space.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace pagoda {
 
-// `pages` are copied by swapping; recomputing takes `tokens`, with the sharing that there is now.
+// Swapping copies `pages`; recomputing takes `tokens`, given the current sharing.
 struct SwapCost {
   std::int64_t pages = 0, tokens = 0;
 };

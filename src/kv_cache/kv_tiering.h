@@ -1,8 +1,8 @@
 #pragma once
-// KvTiering: what the engine and the scheduler ask of a manager whose rows can outlive the pool in tiers
-// (request/kv_tier.h). Rows that nobody uses any more are offered to the tiers; a waiting sequence whose
-// prompt's beginning is there can have it brought back. Peers are asked first what they have of it. This base
-// class has no tiers.
+// KvTiering: the interface of a manager whose rows can outlive the pool in tiers (request/kv_tier.h), for the
+// engine and the scheduler. Rows without users are offered to the tiers; a waiting sequence can have the part
+// of its prompt that is there fetched. Peers are first asked which rows they have. This base class has no
+// tiers.
 //
 //     begin_arrival -> take (into a batch) -> [ on_news ]* -> !arriving() -> end_arrival -> add_sequence
 //     finds it; or, if answered(): -> begin_arrival, once more
@@ -21,25 +21,25 @@ class KvTiering {
  public:
   virtual ~KvTiering() = default;
 
-  // Has the rows brought that the tiers have of the prefix of `tokens`, beyond those in the pool, and holds
-  // all of them until end_arrival(). `no_room`: that would leave fewer than `margin` pages available; nothing
+  // Starts fetching the rows of the prefix of `tokens` that are in the tiers but not in the pool, and holds
+  // all of its rows until end_arrival(). `no_room`: fewer than `margin` pages would remain available; nothing
   // changed.
   enum class Arrival : std::uint8_t { nothing, no_room, begun };
   virtual Arrival begin_arrival(SequenceId, std::span<const TokenId> /*tokens*/, const CacheUse& /*use*/,
                                 std::int64_t /*margin*/) {
     return Arrival::nothing;
   }
-  // Whether rows are still on their way. Those that have come are published once it is false.
+  // True while rows are still in flight. Afterwards the rows that have arrived are published.
   virtual bool arriving(SequenceId) const { return false; }
-  // Whether all that it waited for was what peers have, and that is known now.
+  // True if the sequence waited only for the peers' answer, which is known now.
   virtual bool answered(SequenceId) const { return false; }
-  // Lets go of its rows; what is on its way is given up.
+  // Releases the sequence's rows and cancels those in flight.
   virtual void end_arrival(SequenceId) {}
 
-  virtual bool has_moves() const { return false; }  // for take()
-  virtual void take(TierMoves&) {}                  // moves out those decided since the last call
+  virtual bool has_moves() const { return false; }  // take() has something to move out
+  virtual void take(TierMoves&) {}                  // moves out the moves decided since the last call
   virtual void on_news(const TierNews&) {}
-  // Until the next call: what computing a token takes, about.
+  // Sets the approximate time to compute a token, until the next call.
   virtual void set_compute_cost(double /*seconds_per_token*/) {}
 };
 

@@ -8,10 +8,10 @@
 
 namespace pagoda {
 namespace {
-constexpr double kUnknownCost = 1e-3;     // a token's, until one is measured
+constexpr double kUnknownCost = 1e-3;     // cost of a token, until one is measured
 constexpr double kLeastPatience = 0.01;   // seconds: a step of a busy engine
-constexpr double kAskShare = 0.25;        // a part of the time that computing takes; the rest is for fetches
-constexpr double kSpaceShare = 0.25;      // likewise
+constexpr double kAskShare = 0.25;        // share of the time to compute the prompt; the rest is for fetches
+constexpr double kSpaceShare = 0.25;      // share of that time as well
 constexpr std::size_t kMaxAsked = 16384;  // rows
 }  // namespace
 
@@ -31,7 +31,7 @@ KvTiers::KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply
   pool_.set_on_stop_leaving([this](BlockId row) { on_stop_leaving(row); });
 }
 
-// A row with credit counts as used later. No two uses are the same: credit is less than kMostCredit.
+// A row with credit counts as used later. All use values are distinct, since credit is less than kMostCredit.
 std::uint64_t KvTiers::next_use(std::int64_t credit) {
   constexpr std::uint64_t kMostCredit = std::uint64_t{1} << 20;
   const std::uint64_t use = ++last_use_;
@@ -87,7 +87,7 @@ void KvTiers::on_stop_leaving(BlockId row) {
   leaving_.erase(it);
 }
 
-// A record that has not been taken never happens. Else its ticket stays, to be answered.
+// A record that has not been taken yet is removed. Otherwise its ticket stays open until it is answered.
 void KvTiers::cancel(TierTicket ticket) {
   const auto erase = [ticket](auto& records) {
     return std::erase_if(records, [&](const auto& record) { return record.ticket == ticket; }) > 0;
@@ -137,7 +137,7 @@ TierTicket KvTiers::ask_for(SequenceId id, TierAsk ask) {
   return moves_.asks.emplace_back(std::move(ask)).ticket;
 }
 
-// The keys of the rows that peers have are known.
+// Records an answer: the keys of the rows that peers have are now known.
 void KvTiers::know_answer(const Ticket& ticket) {
   for (const SequenceId id : ticket.waiting) {
     Arriving& arriving = arrivals_.at(id);
@@ -154,8 +154,8 @@ void KvTiers::know_answer(const Ticket& ticket) {
   }
 }
 
-// Peers are asked anew for each arrival, and a row that comes from there is stored like one that was
-// computed.
+// Forgets rows at peers: peers are asked again for each arrival, and a row that comes from a peer is stored
+// like a computed one.
 void KvTiers::forget(const std::vector<TierKey>& at_peers) {
   for (const TierKey& key : at_peers) {
     const auto it = at_peers_.find(key);
@@ -185,7 +185,7 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
       ++arriving.num_missing;
     } else {
       held.state = Held::State::wanted;
-      row.claim = {.owner = known_.at(key).owner, .expires = 1};  // long ago, until somebody uses it
+      row.claim = {.owner = known_.at(key).owner, .expires = 1};  // long ago, until it is used
       pages += geometry_.groups()[row.group].pages_per_row;
     }
     held.of = std::move(row);
@@ -197,7 +197,7 @@ KvTiering::Arrival KvTiers::fetch_rows(SequenceId id, std::span<const TokenId> t
   }
   const double patience_s = std::max(kLeastPatience, (reach.num_tokens - reach.num_in_pool) * token_cost());
   if (!before.made_space && make_space(id, pages, kSpaceShare * patience_s)) {
-    // They are to be there still when there is room.
+    // Touch them, so that they are still in the tiers when there is space.
     for (const Held& held : std::views::reverse(arriving.rows))
       if (held.state == Held::State::wanted)
         moves_.touches.push_back(tier_row(PrefixIndex::tier_key(held.of.hash, held.of.group), {},
@@ -278,7 +278,7 @@ void KvTiers::give_up(SequenceId id, Arriving& arriving) {
   release(arriving);
 }
 
-// The end of a text first, as everywhere.
+// Releases the end of a text first, as everywhere.
 void KvTiers::release(Arriving& arriving) {
   for (const Held& held : std::views::reverse(arriving.rows))
     if (held.state != Held::State::wanted) pool_.release_one(held.row);
@@ -291,7 +291,7 @@ void KvTiers::on_news(const TierNews& news) {
   bool full = false;
   for (const TierGone& gone : news.gone) full = forget(gone.key, gone.tiers) || full;
   if (full) complement_ = are_small();
-  // Engines that share a tier count alike, whichever of them has more to do.
+  // Engines that share a tier count alike, whichever of them is busier.
   last_use_ += news.found.size();
 }
 
@@ -312,7 +312,7 @@ bool KvTiers::forget(const TierKey& key, TierSet tiers) {
   return true;
 }
 
-// The first group's rows alone are told, as for the pool.
+// Only the first group's rows are reported, as for the pool.
 void KvTiers::report(const TierKey& key, TierSet tiers, bool stored) const {
   CacheObserver* const observer = cache_.observer();
   if (observer == nullptr || key.group != 0) return;
@@ -327,7 +327,7 @@ void KvTiers::report(const TierKey& key, TierSet tiers, bool stored) const {
 
 void KvTiers::answer(const TierDone& done) {
   const auto it = tickets_.find(done.ticket);
-  if (it == tickets_.end()) return;  // older than the last clear()
+  if (it == tickets_.end()) return;  // from before the last clear()
   const Ticket ticket = std::move(it->second);
   tickets_.erase(it);
   if (ticket.kind == Ticket::Kind::ask) return know_answer(ticket);
@@ -360,7 +360,7 @@ void KvTiers::answer(const TierDone& done) {
   }
 }
 
-// From here on the rows are found like any others, those of windows and states behind the full rows that they
+// From now on the rows are found like any others; rows of windows and states follow the full rows that they
 // depend on.
 void KvTiers::arrived(Arriving& arriving) {
   for (const Held& held : arriving.rows)
@@ -397,7 +397,7 @@ void KvTiers::clear() {
   complement_ = false;
   std::vector<TierTicket> open;
   for (const auto& [id, ticket] : tickets_) open.push_back(id);
-  std::ranges::sort(open);  // the same in every run
+  std::ranges::sort(open);  // same order in every run
   for (const TierTicket id : open) answer({.ticket = id, .ok = false});
   moves_.clear();
 }

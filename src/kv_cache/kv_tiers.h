@@ -1,14 +1,14 @@
 #pragma once
-// KvTiers: KvTiering on paged memory: which rows of the pool are on their way to a tier or from one, and
-// which rows the tiers are known to have. The runner moves the bytes and answers each ticket once.
+// KvTiers: KvTiering on paged memory: the rows of the pool that are in transfer to or from a tier, and the
+// rows that the tiers are known to have. The runner moves the bytes and answers each ticket once.
 //     a published row becomes CACHED -> store: LEAVING until answered; ok: its key is known
 //     a prompt begins with known keys -> fetch: ARRIVING until answered; ok: published when all have come
 //     peers may have more       -> ask: the keys that they have are known until the fetches are decided
-// Tiers that are full and small beside the pool keep other rows than the pool does: rows that no tier knows
-// are held back in the pool and stored when it is about to need their place (kv_tiers_space.cc).
-// A row that is evicted while it leaves, or given up while it arrives, has its ticket cancelled in the batch
-// that may overwrite it, so nobody waits for a tier to let go of memory. Rows whose key is known are touched.
-// Invariant: LEAVING and ARRIVING rows of the pool are those of open tickets. Threads: the engine thread.
+// Full tiers that are small compared with the pool keep other rows than the pool: rows unknown to any tier
+// are held back in the pool, and stored just before the pool needs their place (kv_tiers_space.cc). If a
+// LEAVING row is evicted or an ARRIVING one given up, the batch that may overwrite it cancels the ticket, so
+// nothing waits for a tier. Rows with a known key are touched. Invariant: LEAVING and ARRIVING rows are those
+// of open tickets. Threads: the engine thread.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,7 +26,7 @@ namespace pagoda {
 
 class KvTiers final : public KvTiering {
  public:
-  // Borrows all, and listens to the pool from here on.
+  // Borrows all arguments, and listens to the pool from now on.
   enum class Peers : std::uint8_t { none, asked };
   KvTiers(const KvGeometry& geometry, BlockPool& pool, PageSupply& supply, PrefixIndex& index,
           PrefixCache& cache, const Promises& promises, PrefixCacheStats& stats, Peers peers);
@@ -43,15 +43,14 @@ class KvTiers final : public KvTiering {
   void on_news(const TierNews& news) override;
   void set_compute_cost(double seconds_per_token) override { seconds_per_token_ = seconds_per_token; }
 
-  // The part of `num_found` tokens of the pool that were brought for the sequence.
+  // The part of `num_found` tokens found in the pool that tiers delivered for the sequence.
   std::int32_t brought(SequenceId id, std::int32_t num_found) const;
-  // Rows of this owner are known no more, and none of them that is on its way to a tier becomes so. Their
-  // keys.
+  // Forgets the rows of this owner, including those being stored. Returns their keys.
   std::unordered_set<TierKey, TierKeyHasher> erase(const CacheOwner& owner);
-  // The tiers are erased: nothing is known, and whatever was on its way is lost.
+  // Called when the tiers are erased: nothing is known any more, and all transfers fail.
   void clear();
 
-  // References that arrivals hold, by page.
+  // Counts the references held by arrivals, by page.
   void count_references(std::unordered_map<std::int32_t, std::int32_t>& references) const;
   void check_invariants() const;
 
@@ -61,10 +60,10 @@ class KvTiers final : public KvTiering {
     enum class Kind : std::uint8_t { store, fetch, ask };  // an ask without keys is a timer
     Kind kind = Kind::store;
     TierKey key = {};
-    std::optional<BlockId> row = {};       // a store's or a fetch's; absent: it was cancelled
-    std::vector<SequenceId> waiting = {};  // those that wait for the answer
+    std::optional<BlockId> row = {};       // row of a store or fetch; absent: cancelled
+    std::vector<SequenceId> waiting = {};  // sequences that wait for the answer
     CacheOwner owner = {};
-    bool erased = false;  // a store's: its row is not to be known
+    bool erased = false;  // store only: the row must not become known
     std::vector<TierKey> asked = {};
   };
   struct Held {
@@ -74,15 +73,16 @@ class KvTiers final : public KvTiering {
     State state = State::in_pool;
   };
   struct Arriving {
-    std::vector<Held> rows;        // none once all have come
-    std::int64_t num_missing = 0;  // rows on their way: here, or out of the place of those that will be
-    std::int32_t num_in_pool = 0;  // tokens that were there without a tier
-    // Instead of rows: what peers have, and then space.
+    std::vector<Held> rows;  // empty once all have arrived
+    // Rows in flight: fetched for this sequence, or stored to make space for it.
+    std::int64_t num_missing = 0;
+    std::int32_t num_in_pool = 0;  // tokens found without a tier
+    // State of a sequence that waits for the answer of peers, or then for space, instead of rows.
     enum class Asking : std::uint8_t { no, asked, making_space, answered };
     Asking asking = Asking::no;
-    TierTicket ask{};  // to peers, or the timer of making space
+    TierTicket ask{};  // ticket of the question to peers, or of the timer while making space
     std::vector<TierKey> at_peers = {};
-    bool made_space = false;  // it has waited for that
+    bool made_space = false;  // has already waited for space
   };
 
   void on_cached(BlockId row);
@@ -96,7 +96,8 @@ class KvTiers final : public KvTiering {
   void forget(const std::vector<TierKey>& at_peers);
   void answer(const TierDone& done);
   void remember(const TierKey& key, const CacheOwner& owner, TierSet tiers);
-  // These tiers have the row no more; it is known as long as others do. True: none has it from now on.
+  // Records that these tiers have lost the row; the row stays known while others have it. Returns true if no
+  // tier holds the row any more.
   bool forget(const TierKey& key, TierSet tiers);
   void report(const TierKey& key, TierSet tiers, bool stored) const;
   void arrived(Arriving& arriving);
@@ -129,15 +130,15 @@ class KvTiers final : public KvTiering {
   const bool asks_;
 
   PrefixIndex::TierKeys known_;
-  std::unordered_map<TierKey, int, TierKeyHasher>
-      at_peers_;  // the known keys that peers have, with the arrivals that asked
+  // Known keys that peers have, with the number of arrivals that asked for each.
+  std::unordered_map<TierKey, int, TierKeyHasher> at_peers_;
   std::unordered_map<TierTicket, Ticket> tickets_;
   std::unordered_map<std::int32_t, TierTicket> leaving_;             // by row
   std::unordered_map<TierKey, TierTicket, TierKeyHasher> fetching_;  // not cancelled
   std::unordered_map<SequenceId, Arriving> arrivals_;
   TierMoves moves_;
-  bool complement_ = false;          // the tiers are full and small
-  std::vector<std::uint64_t> uses_;  // by row: of those held back, when they were used last
+  bool complement_ = false;          // the tiers are full and small, so they complement the pool
+  std::vector<std::uint64_t> uses_;  // by row: last use of held-back rows
   std::uint64_t last_ticket_ = 0, last_use_ = 0;
   double seconds_per_token_ = 0;
 };

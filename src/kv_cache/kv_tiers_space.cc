@@ -1,10 +1,10 @@
-// KvTiers where the tiers are full and small beside the pool: both together hold the most when they hold
-// different rows. A row that no tier knows is then stored as late as possible, when the pool is about to
-// evict it, and rows that a tier has are evicted before it. So each row is written once, and what is dropped
-// in the end is what was used longest ago, wherever it is.
+// KvTiers while the tiers are full and small compared with the pool: both together hold the most if they hold
+// different rows. A row unknown to any tier is then stored as late as possible, when the pool is about to
+// evict it, and rows that a tier has are evicted first. So each row is written once, and the rows finally
+// dropped are the least recently used ones, wherever they are.
 //     released -> held back -> stored, the longest unused first -> evicted like any other
-// A part of the pool is kept evictable without loss. An arrival that needs more waits until so much has been
-// stored, for a part of the time that computing it would take.
+// A part of the pool is kept evictable without loss. An arrival that needs more waits until enough rows have
+// been stored, for at most a share of the time that computing them would take.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@
 
 namespace pagoda {
 namespace {
-constexpr std::int64_t kSmall = 2;    // times the pool
+constexpr std::int64_t kSmall = 2;    // times the size of the pool
 constexpr std::int64_t kReserve = 6;  // a sixth of the pool
 }  // namespace
 
@@ -34,7 +34,7 @@ void KvTiers::hold_back(BlockId row) {
   keep_reserve();
 }
 
-// The row held back that would be evicted next.
+// Stores the held-back row that would be evicted next.
 bool KvTiers::store_oldest() {
   if (pool_.num_held_back() == 0 || tickets_.size() >= kMaxTickets) return false;
   const BlockId row = pool_.next_held_back();
@@ -49,7 +49,7 @@ void KvTiers::keep_reserve() {
   }
 }
 
-// False: so many pages can be had without loss.
+// Returns false if `pages` pages are available without loss.
 bool KvTiers::make_space(SequenceId id, std::int64_t pages, double patience_s) {
   Arriving arriving{.rows = {}, .asking = Arriving::Asking::making_space};
   while (supply_.num_free() - pool_.num_held_back() < pages && store_oldest()) {

@@ -9,7 +9,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kPagesPerGrant = 64;
-constexpr std::int32_t kPauseAfterRefusal = 64;  // asks
+constexpr std::int32_t kPauseAfterRefusal = 64;  // calls
 
 }  // namespace
 

@@ -14,7 +14,7 @@ KvTable PagedInspection::pages_of(SequenceId id, std::size_t group) const {
 
 KvUsage PagedInspection::usage() const {
   const std::int64_t size = parts_.config.block_size;
-  // A shared row counts once, as full as its fullest holder has it. A slot is a token's place in one page.
+  // A shared row counts once, at the level of its fullest holder. A slot is a token's place in one page.
   const SlotAccount::Total total = parts_.tables.total(parts_.sequences.each_table());
   KvUsage out;
   out.total_slots = parts_.supply.num_pages() * size;

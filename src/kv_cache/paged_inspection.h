@@ -12,7 +12,7 @@ namespace pagoda {
 
 class PagedInspection final : public KvInspection {
  public:
-  explicit PagedInspection(const PagedParts& parts) : parts_(parts) {}  // borrows them
+  explicit PagedInspection(const PagedParts& parts) : parts_(parts) {}  // borrows `parts`
 
   std::string_view name() const override { return "paged"; }
   KvUsage usage() const override;

@@ -1,5 +1,5 @@
 #pragma once
-// PagedKvManager: the paper's memory manager. Block tables name blocks of the pool, wherever they are.
+// PagedKvManager: the paper's memory manager. Block tables name blocks anywhere in the pool.
 // Source: PagedAttention (SOSP'23) §4.2-4.5. Threads: as kv_manager.h says.
 #include <cstdint>
 #include <memory>

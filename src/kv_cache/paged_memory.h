@@ -1,7 +1,6 @@
 #pragma once
-// PagedMemory: what the paged and the virtual manager both hold: the parts, and a class over them for each of
-// the four interfaces.
-// Threads: none; owned by the engine thread.
+// PagedMemory: the common content of the paged and the virtual manager: the parts, and a class over them for
+// each of the four interfaces. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <utility>
 

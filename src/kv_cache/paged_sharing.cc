@@ -38,7 +38,7 @@ std::int32_t PagedSharing::fork_prefix(SequenceId parent, SequenceId child, std:
   const std::int32_t whole = shareable(parent, num_tokens), num_full = whole / parts_.config.block_size;
   CHECK(whole <= from.table.num_computed);
   for (std::size_t group = 0; group < parts_.groups().size(); ++group) {
-    if (parts_.groups()[group].is_state() && whole > 0) {  // a copy of its own
+    if (parts_.groups()[group].is_state() && whole > 0) {  // each fork has its own copy
       parts_.tables.append_row(copy.table, group,
                                parts_.index.acquire(from.hashes[as_size(num_full - 1)], group, from.claim));
       continue;
@@ -55,7 +55,7 @@ std::int32_t PagedSharing::fork_prefix(SequenceId parent, SequenceId child, std:
 }
 
 std::int64_t PagedSharing::blocks_owned_by(std::span<const SequenceId> ids) const {
-  std::unordered_map<std::int32_t, std::pair<std::int32_t, std::size_t>> held;  // by row: times, group
+  std::unordered_map<std::int32_t, std::pair<std::int32_t, std::size_t>> held;  // by row: count, group
   for (const BlockTable* table : parts_.sequences.tables_of(ids)) {
     each_row(*table, [&](std::size_t group, std::int32_t i) {
       auto& [times, of] = held[index(parts_.tables.row(*table, group, i))];
@@ -86,7 +86,7 @@ void PagedSharing::unpin_prefix(SequenceId holder) {
 }
 
 void PagedSharing::count_pinned() {
-  std::unordered_set<std::int32_t> blocks;  // prefixes may share
+  std::unordered_set<std::int32_t> blocks;  // prefixes may share blocks
   for (const PinnedPrefixes::Prefix& prefix : parts_.pinned.all()) {
     const BlockTable& table = parts_.sequences.at(prefix.holder).table;
     for (std::size_t group = 0; group < parts_.groups().size(); ++group)
@@ -103,7 +103,7 @@ TierErase PagedSharing::erase_from_cache(const CacheOwner& owner) {
 }
 
 void PagedSharing::clear_prefix_cache() {
-  if (parts_.tiers) parts_.tiers->clear();  // first: it publishes what has come
+  if (parts_.tiers) parts_.tiers->clear();  // first, since it publishes arrived rows
   parts_.pool.clear_cache();
   if (parts_.states) parts_.states->clear();
 }

@@ -12,7 +12,7 @@ namespace pagoda {
 
 class PagedSharing final : public KvSharing {
  public:
-  explicit PagedSharing(PagedParts& parts) : parts_(parts) {}  // borrows them
+  explicit PagedSharing(PagedParts& parts) : parts_(parts) {}  // borrows `parts`
 
   bool caches_prefixes() const override { return parts_.caches_prefixes(); }
   std::int32_t shareable(SequenceId id, std::int32_t num_tokens) const override;

@@ -23,7 +23,7 @@ std::int32_t PagedSteps::add_sequence(SequenceId id, std::span<const TokenId> to
   return sequence.table.num_computed;
 }
 
-// Maps a pinned prefix that gives more than the cache has given.
+// Maps a pinned prefix if it is longer than the cached prefix.
 void PagedSteps::map_pinned(KvSequence& sequence, std::span<const TokenId> tokens) {
   BlockTable& table = sequence.table;
   const auto found = parts_.pinned.longest(

@@ -12,7 +12,7 @@ namespace pagoda {
 
 class PagedSwap final : public KvSwap {
  public:
-  explicit PagedSwap(PagedParts& parts) : parts_(parts) {}  // borrows them
+  explicit PagedSwap(PagedParts& parts) : parts_(parts) {}  // borrows `parts`
 
   [[nodiscard]] bool swap_out(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;
   [[nodiscard]] bool swap_in(std::span<const SequenceId> ids, std::vector<SwapCopy>& copies) override;

@@ -1,6 +1,6 @@
 #pragma once
 // PinnedPrefixes: the token sequences whose blocks stay in the pool until they are unpinned (Fig. 10). Each
-// has a holder, a sequence that nobody runs and that keeps the blocks; who holds what is the manager's.
+// has a holder: a sequence that never runs and keeps the blocks. The manager tracks the blocks themselves.
 // Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <optional>
@@ -23,11 +23,11 @@ class PinnedPrefixes {
 
   // `variant` as in CacheUse.
   void add(SequenceId holder, std::span<const TokenId> tokens, std::string_view variant = {});
-  void remove(SequenceId holder);  // CHECKs that it is there
+  void remove(SequenceId holder);  // CHECKs that it is present
 
-  // The longest one of this variant that `tokens` begins with, of more than `num_tokens` tokens, less the
-  // last token of `tokens`, which must be computed. Use::whole leaves out those that lose a token so: what is
-  // kept at a prefix's end alone is of no use one token before it.
+  // Finds the longest prefix of this variant that `tokens` starts with and that is longer than `num_tokens`
+  // tokens, not counting the last token of `tokens`, which must be computed. Use::whole skips prefixes that
+  // would lose their last token this way: a state kept only at a prefix's end is useless one token earlier.
   std::optional<Match> longest(std::span<const TokenId> tokens, std::string_view variant,
                                std::int32_t num_tokens, Use use) const;
 
@@ -39,7 +39,7 @@ class PinnedPrefixes {
   std::span<const Prefix> all() const { return prefixes_; }
 
  private:
-  std::vector<Prefix> prefixes_;  // in the order in which they were pinned: the first of equals is used
+  std::vector<Prefix> prefixes_;  // in the order of pinning: the first of equals is used
 };
 
 }  // namespace pagoda

@@ -7,8 +7,8 @@
 
 namespace pagoda {
 
-// `num_rows` rows are found for all groups, and a tail behind them; `hashes` are of the rows that the first
-// group has, which may be more.
+// `num_rows` rows, and the tail after them, are found for all groups; `hashes` are those of the rows found
+// for the first group, which may be more.
 struct PrefixCache::Hit {
   std::vector<BlockHash> hashes;
   std::int32_t num_rows = 0;
@@ -30,7 +30,7 @@ void PrefixCache::begin(KvSequence& sequence, std::span<const TokenId> prompt, c
   sequence.claim = use.claim;
   sequence.adapter = use.adapter;
   sequence.chain = sequence.root = index_.root(use.salt);
-  // A template chooses what follows a prompt: its last tokens may be others in the next turn.
+  // The chat template determines what follows a prompt: the last tokens may differ in the next turn.
   const std::int32_t behind = std::min(geometry_.block_size(), 16);
   add_anchor(sequence, static_cast<std::int32_t>(prompt.size()) - behind);
 }
@@ -53,7 +53,7 @@ PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<co
   // The last token must be computed, for its logits; and a row is shared whole or not at all.
   const auto most = static_cast<std::int32_t>((tokens.size() - 1) / block_size);
   Hit hit;
-  std::vector<std::int32_t> run(groups.size(), 0);  // adjacent rows that end here, of each group
+  std::vector<std::int32_t> run(groups.size(), 0);  // number of adjacent rows of each group that end here
   BlockHash chain = sequence.chain;
   for (std::int32_t i = 0; i < most; ++i) {
     chain = index_.next(chain, content(i));
@@ -73,7 +73,7 @@ PrefixCache::Hit PrefixCache::find_rows(const KvSequence& sequence, std::span<co
     }
     if (all) hit.num_rows = num_full;
   }
-  // A state that is kept behind full rows reaches further.
+  // A state kept after full rows may extend the hit.
   const auto num_full = static_cast<std::int32_t>(hit.hashes.size());
   for (std::int32_t rows = num_full; states_ != nullptr && !hit.tail && rows >= hit.num_rows; --rows) {
     hit.tail = states_->find_tail(rows > 0 ? hit.hashes[as_size(rows - 1)] : sequence.root, rows, hit.hashes,
@@ -139,7 +139,8 @@ std::vector<TierKey> PrefixCache::missing_keys(std::span<const TokenId> tokens, 
 }
 
 void PrefixCache::publish_arrived(BlockId row, const Row& of) {
-  if (sees_all_ && of.group > 0 && !index_.find(of.hash, 0)) return;  // useless without the full row
+  // Useless without the full-attention row.
+  if (sees_all_ && of.group > 0 && !index_.find(of.hash, 0)) return;
   if (geometry_.groups()[of.group].is_state()) {
     states_->publish_arrived(row, of.hash, of.content, of.claim);
     return;
@@ -210,7 +211,7 @@ void PrefixCache::publish(KvSequence& sequence, std::span<const TokenId> tokens)
     const std::int32_t i = sequence.num_hashed++;
     const auto content = tokens.subspan(as_size(i) * block_size, block_size);
     const BlockHash parent = std::exchange(sequence.chain, index_.next(sequence.chain, content));
-    // Without a group that tells how far a text is known, the windows' own rows have to.
+    // Without a full-attention group to show how much of a text is cached, the windows' own rows must do so.
     for (std::size_t group = 0; group < (sees_all_ ? 1 : geometry_.groups().size()); ++group) {
       if (geometry_.groups()[group].is_state() || i < table.groups[group].first) continue;
       if (index_.publish(tables_.row(table, group, i), sequence.chain, group, content, sequence.claim) &&
@@ -234,7 +235,7 @@ void PrefixCache::set_observer(CacheObserver* observer) {
   pool_.set_cache_observer(observer_);
 }
 
-// Only full rows are reported: what a sequence's end leaves beside its state is not.
+// Only full rows are reported, not the partial row that a sequence's end leaves beside its state.
 void PrefixCache::report_stored(const KvSequence& sequence, std::int32_t row, const BlockHash& parent,
                                 std::span<const TokenId> content) {
   pool_.report_eviction(tables_.row(sequence.table, 0, row));
@@ -246,9 +247,9 @@ void PrefixCache::report_stored(const KvSequence& sequence, std::int32_t row, co
                         .adapter = sequence.adapter.get()});
 }
 
-// Publishes the rows of each window that a position behind `rows` rows sees.
+// Publishes the rows of each window that are visible to a position after `rows` rows.
 void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
-  if (!sees_all_) return;  // all of them are published
+  if (!sees_all_) return;  // all rows are published anyway
   const BlockTable& table = sequence.table;
   for (std::size_t group = 1; group < geometry_.groups().size(); ++group) {
     const KvGroup& of = geometry_.groups()[group];
@@ -260,15 +261,15 @@ void PrefixCache::publish_anchor(KvSequence& sequence, std::int32_t rows) {
         content = std::span(sequence.content)
                       .subspan(as_size(i * geometry_.block_size()), as_size(geometry_.block_size()));
       const BlockHash& hash = sequence.hashes[as_size(i)];
-      if (!index_.find(hash, 0, content)) return;  // useless without the full row
+      if (!index_.find(hash, 0, content)) return;  // useless without the full-attention row
       index_.publish(tables_.row(table, group, i), hash, group, content, sequence.claim);
     }
   }
 }
 
-// So that what is evicted first is of use to nobody: from the end back to the start, an anchor's window rows
-// before the full rows since the anchor before it. Those that were given back on the way count as used until
-// now.
+// Releases rows so that those evicted first are useless to others: from the end back to the start, an
+// anchor's window rows before the full rows since the previous anchor. Window rows that were given back
+// earlier count as used until now.
 void PrefixCache::release(KvSequence& sequence) {
   if (states_ != nullptr) states_->publish_end(sequence);
   const BlockTable& table = sequence.table;

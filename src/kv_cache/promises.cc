@@ -6,11 +6,11 @@
 
 namespace pagoda {
 
-// With windows this is less than all rows to come, for rows behind the window come back. Let a sequence hold
-// E rows of a group that nobody shares; while it computes tokens [c, c + chunk) it needs rows_at_once() of
-// them at most. Whatever else it takes, it has given back: of the rows that it takes from here on, net, no
-// more than rows_at_once() - E are missing at any time. Rows that others share do not come back when it
-// leaves them.
+// With windows, this is less than all rows to come, because rows behind the window are released. Let a
+// sequence hold E rows of a group that are not shared. While it computes tokens [c, c + chunk), it needs at
+// most rows_at_once() of them; everything else it took has been released. So of the rows that it takes from
+// here on, no more than rows_at_once() - E (net) are missing at any time. Shared rows are not freed when the
+// sequence leaves them.
 std::int64_t Promises::set_aside(const BlockTable& table, std::int32_t num_tokens, Promise promise) const {
   if (promise.num_tokens <= table.num_computed) return 0;
   std::int64_t pages = 0;
@@ -25,7 +25,7 @@ std::int64_t Promises::set_aside(const BlockTable& table, std::int32_t num_token
     if (of.kind == KvKind::window && left > 0) {
       std::int64_t own = end - rows.end + (copied ? 1 : 0);
       for (std::int32_t i = rows.first; i < rows.end; ++i) {
-        if (shared && i == tables_.next_row(table, group)) continue;  // it comes back when its copy is there
+        if (shared && i == tables_.next_row(table, group)) continue;  // released once its copy exists
         own += pool_.ref_count(tables_.row(table, group, i)) == 1 ? 1 : 0;
       }
       left = std::clamp<std::int64_t>(of.rows_at_once(promise.num_tokens, promise.chunk) - own, 0, left);

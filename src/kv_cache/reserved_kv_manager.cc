@@ -9,7 +9,7 @@
 namespace pagoda {
 
 ReservedKvManager::ReservedKvManager(const ReservedKvConfig& config)
-    // One group: windows are reserved whole, as those systems did.
+    // One group: windows are reserved whole, as in those systems.
     : KvManager(KvGeometry(config.block_size, one_full_group(config.block_size)), *this, no_swap_, *this,
                 no_tiers_),
       config_(config),
@@ -180,7 +180,7 @@ KvUsage ReservedKvManager::usage() const {
   out.total_slots = num_blocks() * size;
   out.blocks_in_use = out.blocks_without_sharing = num_blocks() - num_free_blocks();
   out.allocated_slots = out.blocks_in_use * size;
-  // The paper counts what the allocator's rounding wastes with the external fragmentation.
+  // The paper counts space lost to the allocator's rounding as external fragmentation.
   const auto rounding = [&](std::int64_t blocks) {
     return (BuddyAllocator::region_size(static_cast<std::int32_t>(blocks)) - blocks) * size;
   };

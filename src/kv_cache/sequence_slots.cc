@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// As many rows for each group of tokens.
+// The same number of rows for each token group.
 std::vector<std::int32_t> range_lengths(std::span<const KvGroup> groups, std::int32_t blocks_per_slot) {
   std::vector<std::int32_t> lengths;
   if (groups.empty()) return lengths;
@@ -91,12 +91,12 @@ void SequenceSlots::show(SequenceId id, const BlockTable& table, std::int32_t nu
   for (std::size_t group = 0; group < num_ranges(); ++group) {
     const std::int32_t range = slots_.range_of(place.slot, group), end = rows * per_row(group);
     if (fresh) slots_.show_eagerly(range, end, per_row(group));
-    // The next token needs another row, which nobody writes into before.
+    // The next token will need another row, which nothing writes into before.
     if (rows_for(std::int64_t{num_tokens} + 1) > rows) slots_.show_ahead(range, end, per_row(group));
   }
   place.more.clear();
   for (std::size_t group = 1; group < geometry_.groups().size(); ++group) {
-    if (group >= num_ranges()) {  // a state's
+    if (group >= num_ranges()) {  // a state's group
       place.more.push_back(tables_.pages_of(table, group));
       continue;
     }
@@ -106,7 +106,7 @@ void SequenceSlots::show(SequenceId id, const BlockTable& table, std::int32_t nu
   }
 }
 
-// Maps the changes at the end: a copied last row, and new ones.
+// Maps the changes at the end: a copied last row, and new rows.
 void SequenceSlots::show_growth(Place& place, const BlockTable& table, std::int32_t rows) {
   for (std::size_t group = 0; group < num_ranges(); ++group) {
     const std::int32_t range = slots_.range_of(place.slot, group), first = first_block(table, group);
@@ -151,7 +151,7 @@ KvTables SequenceSlots::tables(SequenceId id, const BlockTable& table) const {
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
   const KvTable pages = tables_.pages_of(table, 0);
-  if (num_ranges() == 0) return {.blocks = pages.blocks};  // states alone
+  if (num_ranges() == 0) return {.blocks = pages.blocks};  // only states
   return {.blocks = std::span<const BlockId>(place->second.tables.front())
                         .subspan(static_cast<std::size_t>(first_block(table, 0))),
           .first_row = pages.first_row,

@@ -78,7 +78,7 @@ void SlotAccount::leave(BlockId name, RowFill fill) {
 SlotAccount::Total SlotAccount::total(const Holders& holders) {
   for (const BlockId name : std::exchange(stale_, {})) {
     Row& row = at(name);
-    if (!row.stale) continue;  // it has been left by all since
+    if (!row.stale) continue;  // all holders have left since
     row.computed = row.known = {};
     holders(name, [&row](RowFill fill) {
       add(row.computed, fill.computed);

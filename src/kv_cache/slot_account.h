@@ -1,12 +1,11 @@
 #pragma once
-// SlotAccount: how many token slots of the pool hold computed tokens and how many have room for known ones,
-// kept up to date as sequences take rows, advance and leave. A row that several sequences hold counts once,
-// as full as the fullest of them has it. It knows rows by their first page; tables and the pool are the
-// owner's.
-//
-// Every call costs O(1) but total(), which looks again at the rows whose fullest holder has left, through the
-// owner's walk over its tables. Such rows are rare: rows are shared while they are full or not written to.
-// Invariant: total() is what a walk over all tables gives. Threads: none; owned by the engine thread.
+// SlotAccount: the number of token slots of the pool that hold computed tokens, and the number with space for
+// known tokens, kept up to date as sequences take rows, advance and leave. A row held by several sequences
+// counts once, at the level of its fullest holder. Rows are known by their first page; the tables and the
+// pool belong to the owner. Every call takes O(1), except total(), which recounts the rows whose fullest
+// holder has left, through the owner's walk over its tables. Such rows are rare: shared rows are full or not
+// written to. Invariant: total() equals the result of a walk over all tables. Threads: none; owned by the
+// engine thread.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -15,7 +14,8 @@
 
 namespace pagoda {
 
-// Token slots of one row as one holder has them: `computed` hold K/V, `known` are computed or have room.
+// Token slots of one row, as seen by one holder: `computed` slots hold K/V, `known` slots are computed or
+// have space.
 struct RowFill {
   std::int32_t computed = 0, known = 0;
   bool operator==(const RowFill&) const = default;
@@ -23,18 +23,18 @@ struct RowFill {
 
 class SlotAccount {
  public:
-  // Over the pages of all rows.
+  // Sums over the pages of all rows.
   struct Total {
     std::int64_t computed = 0, known = 0;
-    std::int64_t held = 0;  // pages, once for each holder
+    std::int64_t held = 0;  // pages, counted once per holder
     bool operator==(const Total&) const = default;
   };
-  // Calls its argument with each holder's fill of a row.
+  // Calls `holder` with each holder's fill of the row.
   using Holders = std::function<void(BlockId row, const std::function<void(RowFill)>& holder)>;
 
-  // A row of `num_pages` pages gets one more holder.
+  // Adds a holder to a row of `num_pages` pages.
   void hold(BlockId row, std::int32_t num_pages, RowFill fill);
-  // One of its holders, who had it as full as `from`, has it as full as `to`.
+  // Changes the fill of one of the row's holders from `from` to `to`.
   void change(BlockId row, RowFill from, RowFill to);
   void leave(BlockId row, RowFill fill);
 
@@ -42,16 +42,16 @@ class SlotAccount {
 
  private:
   struct Level {                       // one of the two counts
-    std::int32_t most = 0, times = 0;  // so many holders have so much
+    std::int32_t most = 0, times = 0;  // `times` holders have a fill of `most`
   };
   struct Row {
     std::int32_t num_pages = 0, num_holders = 0;
     Level computed, known;
-    bool stale = false;  // nobody is left who had `most`; not in total_
+    bool stale = false;  // no remaining holder has `most`; not included in total_
   };
   Row& at(BlockId row);
   void count(const Row& row, std::int64_t sign);
-  void settle(BlockId name, Row& row);  // after a change
+  void settle(BlockId name, Row& row);  // called after a change
 
   std::vector<Row> rows_;  // by first page
   std::vector<BlockId> stale_;

@@ -36,7 +36,7 @@ std::int64_t SlotMap::border(std::int32_t range, std::int32_t at_block) const {
   return right == after(left) ? 0 : 1;
 }
 
-// Moves mappings planned beside the step before it.
+// Moves mappings planned concurrently with the step to before the step.
 void SlotMap::bring_forward(std::int32_t range) {
   const Range& of = at(range);
   if (!ahead_.empty() && std::ranges::any_of(ahead_, [&](const PageMapping& mapping) {
@@ -61,7 +61,7 @@ void SlotMap::put(std::int32_t range, std::int32_t at_block, BlockId page) {
 }
 
 void SlotMap::set(std::int32_t range, std::int32_t at_block, BlockId page) {
-  bring_forward(range);  // it is changed again
+  bring_forward(range);  // the block may have a pending mapping
   put(range, at_block, page);
 }
 
@@ -130,7 +130,7 @@ void SlotMap::drop(std::int32_t range, std::int32_t from) {
   for (std::int32_t i = num_shown(range) - 1; i >= std::max(from, at(range).front); --i) {
     if (shown(range, i) == kNoPage) continue;
     set(range, i, kNoPage);
-    // One call for the whole range: gaps in between are unmapped a second time.
+    // One call for the whole range: gaps are unmapped a second time.
     if (!now_.empty() && now_.back().page == kNoPage &&
         index(now_.back().block) > index(block_id(range, i)) &&
         index(now_.back().block) < at(range).begin + at(range).length) {
@@ -156,7 +156,7 @@ void SlotMap::drop_front(std::int32_t range) {
 }
 
 bool SlotMap::has_room(std::int64_t changes) const {
-  // A changed block adds two borders at most.
+  // A changed block adds at most two borders.
   return config_.max_regions == 0 || num_regions() + 2 * changes <= config_.max_regions;
 }
 
@@ -209,7 +209,8 @@ void SlotMap::leave_front(std::int32_t range, std::int32_t first) {
 std::optional<BlockId> SlotMap::spare_page(std::int32_t range, std::int32_t at_block) const {
   if (at_block >= at(range).length || !has_room(1)) return std::nullopt;
   const BlockId here = shown(range, at_block);
-  if (here != kNoPage && pool_.free_pages().contains(here)) return std::nullopt;  // well already
+  // Already mapped to a free page.
+  if (here != kNoPage && pool_.free_pages().contains(here)) return std::nullopt;
   const BlockId before = at_block > 0 ? shown(range, at_block - 1) : kNoPage;
   if (before != kNoPage && index(before) + 1 < pool_.num_blocks() &&
       pool_.free_pages().contains(after(before)) && !pool_.free_pages().is_held_back(after(before)))
@@ -234,10 +235,10 @@ void SlotMap::show_ahead(std::int32_t range, std::int32_t next, std::int32_t cou
   for (std::int32_t i = next; i < std::min(next + count, at(range).length); ++i) {
     std::optional<BlockId> page = spare_page(range, i);
     const bool well = shown(range, i) != kNoPage && pool_.free_pages().contains(shown(range, i));
-    // The next step would evict the same page, and map it itself.
+    // The next step would evict the same page and map it itself.
     if (!page && !well && has_room(1) && pool_.evict_one()) page = pool_.free_pages().peek();
     if (!page) continue;
-    if (!changed) bring_forward(range);  // each block is changed once here
+    if (!changed) bring_forward(range);  // each block changes at most once here
     changed = true;
     put(range, i, *page);
     pool_.free_pages().hold_back(*page);
@@ -271,7 +272,7 @@ void SlotMap::check_invariants() const {
     for (std::int32_t i = 0; i < of.length; ++i)
       CHECK(shown(range, i) == kNoPage || (i >= of.front && i < of.shown_end));
     CHECK(of.shown_end == 0 || shown(range, of.shown_end - 1) != kNoPage);
-    // Pages that a window has left are kept only until there is a batch of them.
+    // Pages that a window has left are kept only until they fill a batch.
     CHECK(of.first - of.front < config_.front_batch);
   }
   CHECK(borders == num_borders_);

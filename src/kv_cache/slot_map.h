@@ -1,13 +1,11 @@
 #pragma once
-// SlotMap: which virtual block shows which physical page. Address space is reserved for num_slots sequences
-// of the longest length. A slot belongs to one sequence at a time; it is a range of blocks for each KV group,
-// and the ranges of slot s are numbered s * num_ranges and on.
-//
+// SlotMap: the mapping of virtual blocks to physical pages (a block "shows" a page). Address space is
+// reserved for num_slots sequences of maximum length. A slot belongs to one sequence at a time; it has a
+// range of blocks for each KV group, and the ranges of slot s are numbered from s * num_ranges.
 //     IDLE --acquire--> IN USE --release--> IDLE, its mapping kept (deferred reclamation) or dropped
-//
-// A mapping is a hint, like an entry of a cache; BlockPool says who owns a page. An idle slot may show pages
-// of others, and a page may be shown ahead of need: nobody reads through either. FREE pages that are shown
-// are held back in the pool. Invariant: no more regions (vm.max_map_count) than max_regions. Source:
+// A mapping is a hint, like a cache entry; BlockPool knows the owner of a page. An idle slot may show pages
+// of other sequences, and a page may be mapped ahead of need: neither is read through. FREE pages that are
+// mapped are held back in the pool. Invariant: at most max_regions regions (vm.max_map_count). Source:
 // vAttention (arXiv 2405.04437) §5. Threads: the engine thread. The model runner carries out changes.
 #include <cstdint>
 #include <optional>
@@ -21,24 +19,24 @@ namespace pagoda {
 
 struct SlotMapConfig {
   std::int32_t num_slots = 0;        // > 0
-  std::int32_t blocks_per_slot = 0;  // blocks of all its ranges
+  std::int32_t blocks_per_slot = 0;  // sum over all its ranges
   std::int64_t max_regions = 0;      // 0: no limit
   bool deferred_reclaim = true;
   bool map_ahead = true;
-  std::int32_t num_eager_blocks = 0;  // shown beyond what is needed when a slot is taken; rows, in a range
-                                      // that has several blocks a row
-  std::int32_t front_batch = 32;      // blocks behind a window that are unmapped in one call
+  // Blocks mapped beyond the need when a slot is taken; rows, in a range with several blocks per row.
+  std::int32_t num_eager_blocks = 0;
+  std::int32_t front_batch = 32;  // blocks before a window that are unmapped in one call
 };
 
 struct SlotMapCounts {
-  std::int64_t mapped_blocks = 0;    // shown because of a need, one call or several
-  std::int64_t ahead_blocks = 0;     // shown ahead of need, eagerly or beside a step
-  std::int64_t reused_blocks = 0;    // needed, and shown already
-  std::int64_t reclaimed_slots = 0;  // idle ones whose mapping was dropped for want of regions
+  std::int64_t mapped_blocks = 0;    // mapped when needed, in one or more calls
+  std::int64_t ahead_blocks = 0;     // mapped ahead of need, eagerly or concurrently with a step
+  std::int64_t reused_blocks = 0;    // needed and already mapped
+  std::int64_t reclaimed_slots = 0;  // idle slots whose mapping was dropped to stay within max_regions
 };
 
-// A sequence's need of a range when it wants a slot: it owns `pages` from block `first` on, and is about to
-// need blocks up to `end`.
+// The need of a sequence that wants a slot, in one range: it owns `pages` from block `first` on, and will
+// soon need blocks up to `end`.
 struct RangeNeed {
   std::int32_t first = 0;
   std::span<const BlockId> pages;
@@ -47,14 +45,14 @@ struct RangeNeed {
 
 class SlotMap {
  public:
-  // Borrows pool. `lengths`: of a slot's ranges, blocks_per_slot together; there may be none.
+  // Borrows pool. `lengths`: the lengths of a slot's ranges, blocks_per_slot in total; may be empty.
   SlotMap(const SlotMapConfig& config, BlockPool& pool, std::vector<std::int32_t> lengths);
-  // One range.
+  // A single range.
   SlotMap(const SlotMapConfig& config, BlockPool& pool)
       : SlotMap(config, pool, std::vector{config.blocks_per_slot}) {}
 
-  // The idle slot that fits best a sequence with these needs, one for each range: most of them shown already,
-  // then least shown in vain, then idle for longest. nullopt: none is idle.
+  // Returns the idle slot that best fits a sequence with these needs, one per range: most needed pages
+  // already mapped, then fewest useless mappings, then idle for longest. nullopt if no slot is idle.
   std::optional<std::int32_t> acquire(std::span<const RangeNeed> needs);
   std::optional<std::int32_t> acquire(std::span<const BlockId> pages, std::int32_t num_blocks) {
     const RangeNeed need{.first = 0, .pages = pages, .end = num_blocks};
@@ -62,26 +60,26 @@ class SlotMap {
   }
   void release(std::int32_t slot);
 
-  // Whether `changes` more blocks can be shown within max_regions; drops what is shown in vain if need be,
-  // idle slots first.
+  // True if `changes` more blocks can be mapped within max_regions; drops unneeded mappings if necessary,
+  // those of idle slots first.
   [[nodiscard]] bool make_space(std::int64_t changes);
-  // The same without dropping, for what is not needed yet.
+  // Like make_space() without dropping, for mappings that are not needed yet.
   bool has_room(std::int64_t changes) const;
 
-  // Makes the range show `pages` from its block `first` on.
+  // Maps the range's blocks from `first` on to `pages`.
   void show(std::int32_t range, std::int32_t first, std::span<const BlockId> pages);
-  // The sequence needs no block from `end` on any more; the range goes on showing them.
+  // The sequence no longer needs blocks from `end` on; they stay mapped.
   void shrink(std::int32_t range, std::int32_t end);
-  // The sequence needs no block before `first` any more; once there are enough of them they are unmapped.
+  // The sequence no longer needs blocks before `first`; they are unmapped once there are enough of them.
   void leave_front(std::int32_t range, std::int32_t first);
-  // Shows up to num_eager_blocks * `per_row` free pages behind block `end` - 1, in the step's way but mostly
+  // Maps up to num_eager_blocks * `per_row` free pages after block `end` - 1, as part of the step but mostly
   // in the same call.
   void show_eagerly(std::int32_t range, std::int32_t end, std::int32_t per_row = 1);
-  // Shows free pages at the `count` blocks from `next` on, beside the step.
+  // Maps free pages to the `count` blocks from `next` on, concurrently with the step.
   void show_ahead(std::int32_t range, std::int32_t next, std::int32_t count = 1);
 
-  // The page to own next as block `at` of `range`, so that fewest calls follow: the one that is shown there,
-  // or the one after `previous`; allocated. nullopt: the pool is empty.
+  // Allocates the page for block `at` of `range` that requires the fewest mapping calls: the page already
+  // mapped there, or the one after `previous`. nullopt if the pool is empty.
   std::optional<BlockId> allocate(std::int32_t range, std::int32_t at, BlockId previous);
 
   BlockId shown(std::int32_t range, std::int32_t at) const { return shown_[place(range, at)]; }
@@ -89,33 +87,34 @@ class SlotMap {
     return BlockId{static_cast<std::int32_t>(place(range, at))};
   }
   std::int32_t length(std::int32_t range) const { return at(range).length; }
-  std::int32_t num_ranges() const { return static_cast<std::int32_t>(lengths_.size()); }  // ranges of a slot
+  std::int32_t num_ranges() const { return static_cast<std::int32_t>(lengths_.size()); }  // per slot
   std::int32_t range_of(std::int32_t slot, std::size_t number) const {
     return slot * num_ranges() + static_cast<std::int32_t>(number);
   }
   const SlotMapConfig& config() const { return config_; }
   const SlotMapCounts& counts() const { return counts_; }
-  std::int64_t num_regions() const { return 1 + num_borders_; }  // about, never less than there are
+  std::int64_t num_regions() const { return 1 + num_borders_; }  // approximate, never too low
   std::int32_t num_idle() const { return static_cast<std::int32_t>(idle_.size()); }
-  // Blocks up to the last one shown.
+  // Number of blocks up to the last mapped one.
   std::int32_t num_shown(std::int32_t range) const { return at(range).shown_end; }
 
-  // Appends what has been recorded since the last call.
+  // Appends the changes recorded since the last call.
   void take(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead);
   void check_invariants() const;  // O(slots * blocks)
 
  private:
   struct Range {
-    std::int32_t begin = 0, length = 0;     // the id of its first block, and how many there are
-    std::int32_t front = 0, shown_end = 0;  // nothing is shown before and from there
-    std::int32_t first = 0, end = 0;        // blocks that its sequence needs; none if the slot is idle
+    std::int32_t begin = 0, length = 0;     // id of its first block, and its number of blocks
+    std::int32_t front = 0, shown_end = 0;  // nothing is mapped before front and from shown_end on
+    std::int32_t first = 0, end = 0;        // blocks that its sequence needs; empty if the slot is idle
   };
   const Range& at(std::int32_t range) const { return ranges_[static_cast<std::size_t>(range)]; }
   Range& at(std::int32_t range) { return ranges_[static_cast<std::size_t>(range)]; }
   std::size_t place(std::int32_t range, std::int32_t at_block) const {
     return static_cast<std::size_t>(at(range).begin) + static_cast<std::size_t>(at_block);
   }
-  // Whether a region ends between blocks at - 1 and at of the range; outside of it nothing counts as mapped.
+  // 1 if a region ends between blocks at - 1 and at of the range, else 0; blocks outside the range count as
+  // unmapped.
   std::int64_t border(std::int32_t range, std::int32_t at) const;
   void bring_forward(std::int32_t range);
   void put(std::int32_t range, std::int32_t at, BlockId page);
@@ -123,14 +122,14 @@ class SlotMap {
   void record(std::vector<PageMapping>& list, std::int32_t range, std::int32_t at, BlockId page);
   std::optional<BlockId> spare_page(std::int32_t range, std::int32_t at) const;
   void drop(std::int32_t range, std::int32_t from);  // unmaps from block `from` on
-  void drop_front(std::int32_t range);               // unmaps before the first block needed
+  void drop_front(std::int32_t range);               // unmaps the blocks before the first needed one
 
   const SlotMapConfig config_;
   const std::vector<std::int32_t> lengths_;
   BlockPool& pool_;
   std::vector<BlockId> shown_;      // by block id
   std::vector<Range> ranges_;       // [num_slots][num_ranges]
-  std::vector<std::int32_t> idle_;  // slots, idle for longest first
+  std::vector<std::int32_t> idle_;  // slots, the one idle for longest first
   std::int64_t num_borders_ = 0;
   std::vector<PageMapping> now_, ahead_;
   SlotMapCounts counts_;

@@ -1,5 +1,5 @@
 #pragma once
-// For tests of what maps pages: the reserved address space as the records alone describe it.
+// For tests of page mapping: the reserved address space, reconstructed from the mapping records alone.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -12,8 +12,8 @@ class NaiveMemory {
  public:
   explicit NaiveMemory(const SlotMapConfig& config)
       : shown_(static_cast<std::size_t>(config.num_slots * config.blocks_per_slot), kNoPage) {}
-  // One batch: what was to be mapped ahead may have been carried out late, but before this. `from` is a
-  // KvManager or a SlotMap.
+  // Applies one batch. Mappings made ahead are applied as late as allowed: just before the next batch's.
+  // `from` is a KvManager or a SlotMap.
   template <class From>
   void take(From& from) {
     std::vector<PageMapping> now, ahead;

@@ -25,7 +25,7 @@ void StateCache::copy_states(KvSequence& sequence, std::int32_t place, std::int3
   for (const std::int32_t rows : sequence.anchors) {
     const std::int32_t position = rows * geometry_.block_size();
     if (position <= sequence.table.num_computed || position > num_tokens) continue;
-    if (!may_take(pages)) return;  // one hit less some day
+    if (!may_take(pages)) return;  // costs at most one later cache hit
     std::vector<BlockId> copy;
     sequence.snapshots.push_back({rows, *pool_.allocate_row(pages, copy)});
     for (std::int32_t page = 0; page < pages; ++page) {
@@ -48,7 +48,7 @@ void StateCache::drop_snapshots(KvSequence& sequence) {
   sequence.snapshots.clear();
 }
 
-// Without the full row before it a state is of no use.
+// A state is useless without the full-attention row before it.
 bool StateCache::ends_in_cached_row(const KvSequence& sequence, std::int32_t rows) const {
   if (rows == 0 || !geometry_.first_sees_all()) return true;
   return index_.find(sequence.hashes[as_size(rows - 1)], 0, content_of_row(sequence, rows - 1)).has_value();
@@ -79,7 +79,7 @@ void StateCache::publish_arrived(BlockId row, const BlockHash& hash, std::span<c
 }
 
 void StateCache::keep_budget() {
-  while (eviction_.size() > budget_) pool_.withdraw(*eviction_.next_victim());  // which removes it here
+  while (eviction_.size() > budget_) pool_.withdraw(*eviction_.next_victim());  // calls eviction_.remove()
 }
 
 void StateCache::publish_snapshots(KvSequence& sequence) {
@@ -93,8 +93,8 @@ void StateCache::publish_snapshots(KvSequence& sequence) {
   });
 }
 
-// Rows that others share are not published: these would have to copy them before they write on. Nor is what
-// one of several samples leaves, or a beam.
+// Shared rows are not published: their other holders would have to copy them before writing. Nor is the end
+// of one of several samples or beams published.
 void StateCache::publish_end(KvSequence& sequence) {
   const BlockTable& table = sequence.table;
   const std::int32_t rows = sequence.num_hashed;

@@ -32,7 +32,7 @@ void StateEviction::use(BlockId row) {
   ++place->uses;
   move(*place, wanted_);
   Place* const partner = place->partner ? find(*place->partner) : nullptr;
-  // Its row may be another state's by now.
+  // Its row may belong to another state by now.
   if (partner != nullptr && partner->partner == row && partner->in == &wanted_) move(*partner, superseded_);
 }
 

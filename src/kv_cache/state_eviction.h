@@ -1,14 +1,14 @@
 #pragma once
-// StateEviction: which cached states are evicted first when they take more than their budget. A state is as
-// large as the keys and values of thousands of tokens, so states have a limit of their own. It names rows of
-// the pool, and knows nothing of their content.
+// StateEviction: the order in which cached states are evicted when they exceed their budget. A state is as
+// large as the K/V of thousands of tokens, so states have their own limit. It deals in names of pool rows,
+// not in their content.
 //
 //     put --> wanted --another state of the same text is used instead--> superseded --use--> wanted
 //
 // A sequence leaves two states, before its prompt's end and at its end, and the next turn of a conversation
-// begins at one of them: then the other is superseded, and so is the one it began from, once it has left one
-// of its own, unless others began there, too. Superseded states are evicted first, least recently used first.
-// Threads: none; owned by the engine thread.
+// starts from one of them: then the other is superseded. The state that a sequence started from is
+// superseded, too, once the sequence has left its own, unless others started there. Superseded states are
+// evicted first, least recently used first. Threads: none; owned by the engine thread.
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -20,11 +20,11 @@ namespace pagoda {
 
 class StateEviction {
  public:
-  void put(BlockId row);  // not there yet
-  void pair(BlockId a,
-            BlockId b);   // a state of the same sequence; like the calls below without effect on unknown ones
-  void use(BlockId row);  // a sequence begins from it
-  void leave(BlockId row);  // which has left a later one
+  void put(BlockId row);  // must not be present
+  // No-ops for unknown rows. pair(): two states of the same sequence.
+  void pair(BlockId a, BlockId b);
+  void use(BlockId row);    // a sequence starts from it
+  void leave(BlockId row);  // that sequence has left a later state
   void remove(BlockId row);
   void clear();
 
@@ -33,7 +33,7 @@ class StateEviction {
   bool holds(BlockId row) const { return places_.contains(index(row)); }
 
  private:
-  using Order = std::list<BlockId>;  // used longest ago first
+  using Order = std::list<BlockId>;  // least recently used first
   struct Place {
     Order* in;
     Order::iterator at;

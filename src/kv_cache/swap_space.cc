@@ -9,7 +9,8 @@
 namespace pagoda {
 namespace {
 
-// Rows of `to` for the rows of `from` up to `end`; copy(old page, new page) for each page that moves.
+// Takes rows of `to` for the rows of `from` up to `end`; calls copy(old page, new page) for each page that
+// moves.
 template <class Copy>
 void move_rows(const GroupRows& from, std::int32_t end, std::int32_t pages_per_row, BlockPool& to,
                SwapSpace::Moved& moved, GroupRows& rows, Copy copy) {
@@ -49,7 +50,7 @@ SwapCost SwapSpace::cost(const KvGeometry& geometry, const BlockTables& tables,
       }
     }
   }
-  // Recomputed, the sequences share again what they share now.
+  // When recomputed, the sequences share again what they share now.
   if (geometry.first_sees_all()) cost.tokens = std::min(cost.tokens, num_full * geometry.block_size());
   return cost;
 }

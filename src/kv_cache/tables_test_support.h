@@ -1,5 +1,6 @@
 #pragma once
-// For tests of what works on block tables: random KV groups, a pool, and the tables of a few sequences.
+// For tests of classes that work on block tables: random KV groups, a pool, and the tables of a few
+// sequences.
 #include <list>
 #include <random>
 
@@ -8,7 +9,7 @@
 
 namespace pagoda::testing {
 
-// One to three groups of `size` tokens a row; the last one is of states where `states` says so.
+// One to three groups with `size` tokens per row; the last one holds states if `states` is set.
 inline std::vector<KvGroup> draw_token_groups(std::mt19937_64& rng, std::int32_t size, bool windows,
                                               bool states) {
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -37,7 +38,7 @@ struct Tables {
     tables.share_all(table);
     return table;
   }
-  // The pool has the pages.
+  // The pool must have the pages.
   void grow(BlockTable& table, std::int32_t num_tokens, std::vector<BlockCopy>& copies) {
     tables.grow(
         table, num_tokens,
@@ -46,7 +47,7 @@ struct Tables {
         },
         copies);
   }
-  // A step: room for the tokens, then they are computed.
+  // Performs a step: makes space for the tokens, then marks them computed.
   void compute(BlockTable& table, std::int32_t num_tokens) {
     std::vector<BlockCopy> copies;
     grow(table, num_tokens, copies);
@@ -63,7 +64,7 @@ struct Tables {
   KvGeometry geometry;
   BlockPool pool;
   BlockTables tables;
-  std::list<BlockTable> all;  // which stay where they are
+  std::list<BlockTable> all;  // stable addresses
 };
 
 }  // namespace pagoda::testing

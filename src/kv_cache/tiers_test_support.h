@@ -1,5 +1,5 @@
 #pragma once
-// For tests of the KV cache's tiers: texts, and the records that a manager hands to the runner.
+// For tests of the KV cache's tiers: token sequences, and the records that a manager passes to the runner.
 #include <numeric>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace pagoda::testing {
 
-// `count` tokens, each one more than the one before.
+// `count` consecutive tokens from `first` on.
 inline std::vector<TokenId> text(TokenId first, std::size_t count) {
   std::vector<TokenId> out(count);
   std::iota(out.begin(), out.end(), first);

@@ -35,8 +35,8 @@ bool VirtualKvManager::make_ready(std::int64_t num_blocks, std::span<const std::
 
 void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::vector<PageMapping>& ahead) {
   slots_.map().take(now, ahead);
-  // A batch later, for this one may still copy what was in a page that has just become FREE. Beside the step:
-  // nobody reads or writes a FREE page in it.
+  // Give pages back one batch later, since this one may still copy from a page that has just become FREE.
+  // This may run concurrently with the step, which neither reads nor writes FREE pages.
   FreePages& free_pages = memory_->parts.pool.free_pages();
   std::erase_if(forgotten_, [&](BlockId page) { return free_pages.is_used(page); });
   for (std::size_t begin = 0, end = 0; begin < forgotten_.size(); begin = end) {
@@ -47,7 +47,7 @@ void VirtualKvManager::take_page_mappings(std::vector<PageMapping>& now, std::ve
         {.block = kNoBlock, .page = BlockId{page}, .count = static_cast<std::int32_t>(end - begin)});
   }
   forgotten_.clear();
-  // Many at a time, so that a page that comes and goes keeps its memory.
+  // Many pages at a time, so that a page that is repeatedly freed and reused keeps its memory.
   if (most_resident_free_ > 0 && free_pages.num_used() > most_resident_free_ + most_resident_free_ / 4)
     free_pages.forget_used(most_resident_free_, forgotten_);
 }
@@ -68,7 +68,7 @@ bool VirtualKvManager::grow(SequenceId id, std::int32_t num_tokens, std::vector<
   return true;
 }
 
-// Blocks that count as free may have to be made ready first, and that may fail.
+// Blocks that count as free may have to be made ready first, which may fail.
 std::int32_t VirtualKvManager::most_tokens(SequenceId id, std::int32_t num_tokens) {
   const std::int32_t most = memory_->steps.most_tokens(id, num_tokens);
   const std::vector<KvGroup>& groups = geometry().groups();
@@ -113,8 +113,8 @@ std::optional<BlockId> VirtualKvManager::first_virtual_block(SequenceId id) cons
 Status VirtualKvManager::check_alone(std::int64_t num_sequences, std::int64_t num_tokens,
                                      std::int64_t num_needed) const {
   const std::int64_t most_regions = slots().config().max_regions;
-  // As make_space() counts when nothing is shown in vain: every page of every sequence may lie apart from its
-  // neighbour.
+  // Counted as in make_space() when there are no useless mappings: every page of every sequence may be
+  // separate from its neighbours.
   const std::int64_t regions = 1 + 2 * pages_for(token_groups(geometry().groups()), num_tokens, num_sequences,
                                                  0, parts().config.whole_prompts ? num_tokens : 0);
   if (most_regions > 0 && regions > most_regions) {

@@ -1,9 +1,8 @@
 #pragma once
-// VirtualKvManager: vAttention's memory manager. Block tables are runs of virtual blocks, behind which pages
-// are mapped (sequence_slots.h); copies, pages_of() and ref_count() name pages. Who owns which page is
-// decided by the same paged memory as in PagedKvManager, so that the answers are the same, to the bit. It
-// swaps and is inspected like that, too, but for slots. Source: vAttention (arXiv 2405.04437). Threads: as
-// kv_manager.h says.
+// VirtualKvManager: vAttention's memory manager. Block tables are runs of virtual blocks, to which pages are
+// mapped (sequence_slots.h); copies, pages_of() and ref_count() name pages. The same paged memory as in
+// PagedKvManager decides which page belongs to whom, so results are bit-identical. Swapping and inspection
+// also work as there, except for slots. Source: vAttention (arXiv 2405.04437). Threads: as kv_manager.h says.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,12 +18,12 @@
 namespace pagoda {
 
 struct VirtualKvConfig {
-  PagedKvConfig pages;  // a block is a page, or as many as hold a group of tokens
-  SlotMapConfig slots;  // num_slots: at least as many as sequences that run together
-  // Pages that exist at first, and who grants more (page_supply.h); 0: all exist.
+  PagedKvConfig pages;  // a block is one page, or the pages that hold a group of tokens
+  SlotMapConfig slots;  // num_slots: at least the maximum number of sequences that run together
+  // Pages that exist initially, and the callback that grants more (page_supply.h); 0: all exist.
   std::int32_t num_created = 0;
   PageSupply::MayCreate may_create = {};
-  // FREE pages that keep the memory they had; those beyond it give it back. 0: all keep it.
+  // Maximum number of FREE pages that keep their memory; pages beyond it give it back. 0: all keep it.
   std::int32_t most_resident_free = 0;
 };
 
@@ -95,7 +94,7 @@ class VirtualKvManager final : private KvSwap, private KvInspection, public KvMa
   const std::unique_ptr<PagedMemory> memory_;  // made before the base class, which refers to it
   SequenceSlots slots_;
   const std::int32_t num_created_, most_resident_free_;
-  std::vector<BlockId> forgotten_;  // pages to give back with the next batch, if they are still FREE
+  std::vector<BlockId> forgotten_;  // pages to give back with the next batch, if still FREE
 };
 
 }  // namespace pagoda

@@ -10,10 +10,10 @@
 namespace pagoda {
 namespace {
 
-// Least worth first: what a row costs to compute, which is the same for all rows of a pool, times the chance
-// that somebody comes for it again. The chance falls as other rows are released, as in lru; a row that was
-// found often, or for which clients have given a time or a priority, falls behind later by a share of the
-// cache (credit). A row whose time is over goes before all others, a pinned one behind them.
+// Evicts the row of least worth: the cost to compute it, which is the same for all rows of a pool, times the
+// probability that it is used again. The probability falls as other rows are released, as in lru; a row that
+// was found often, or has a time or priority hint, falls later by a share of the cache (credit). Rows whose
+// time has expired go before all others, pinned rows after all others.
 class CostEviction final : public EvictionOrder {
  public:
   void set_time(TimeNs now) override {
@@ -34,7 +34,7 @@ class CostEviction final : public EvictionOrder {
                 .expires = facts.claim.expires,
                 .pinned_until = facts.claim.pinned_until,
                 .tenant = facts.claim.owner.tenant};
-    // A part of the cache is the most that a tenant's pins are heeded for.
+    // A tenant's pins are honoured only up to a share of the cache.
     const bool pinned =
         entry.pinned_until > now_ &&
         num_pinned_[entry.tenant] <= static_cast<std::int64_t>(entries_.size()) / kPinnedShare;
@@ -81,16 +81,17 @@ class CostEviction final : public EvictionOrder {
     const double hits = std::bit_width(static_cast<std::uint64_t>(facts.num_hits + 1)) - 1;
     const double hints =
         (facts.claim.priority - CacheHint::kUsual) / kPerPriority + (facts.claim.expires > now_ ? 1 : 0);
-    // At least 0 with no hits and the lowest priority.
+    // Makes the result at least 0 for no hits and the lowest priority.
     constexpr double kLeast = CacheHint::kUsual / kPerPriority;
     return static_cast<std::int64_t>((hits + hints + kLeast) * kShare * static_cast<double>(most_));
   }
 
  private:
-  static constexpr double kShare = 0.25;  // a part of the cache, for each doubling of the hits
+  static constexpr double kShare = 0.25;  // share of the cache per doubling of the hits
   static constexpr std::int64_t kPinnedShare = 4;
-  using Key = std::tuple<bool, std::uint64_t, std::uint64_t, BlockId>;  // pinned, when, added, row
-  using Expiry = std::tuple<TimeNs, std::uint64_t, BlockId>;            // added in between
+  // Pinned, virtual time of use, number when added, row.
+  using Key = std::tuple<bool, std::uint64_t, std::uint64_t, BlockId>;
+  using Expiry = std::tuple<TimeNs, std::uint64_t, BlockId>;  // with the number when added
   struct Entry {
     Key key;
     TimeNs expires = 0, pinned_until = 0;
@@ -106,11 +107,12 @@ class CostEviction final : public EvictionOrder {
   }
 
   std::set<Key> order_;
-  std::set<Expiry> expiring_;                     // those that are not pinned
-  std::set<std::tuple<TimeNs, BlockId>> pinned_;  // by their end
+  std::set<Expiry> expiring_;                     // rows that are not pinned
+  std::set<std::tuple<TimeNs, BlockId>> pinned_;  // by the end of the pin
   std::unordered_map<std::int32_t, Entry> entries_;
   std::unordered_map<std::uint64_t, std::int64_t> num_pinned_;  // by tenant
-  std::size_t most_ = 0;  // rows at a time so far; credit that fell again would favour old rows
+  // Most rows at any time so far; if the credit could fall, old rows would be favoured.
+  std::size_t most_ = 0;
   std::uint64_t num_added_ = 0;
   TimeNs now_ = 0;
 };

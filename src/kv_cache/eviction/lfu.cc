@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// Least often found first, and among equals least recently released. Source: SGLang's lfu.
+// Evicts the row that was found least often; ties are broken by least recent release. Source: SGLang's lfu.
 class LfuEviction final : public EvictionOrder {
  public:
   void add(BlockId row, const CachedRow& facts) override {
@@ -31,7 +31,7 @@ class LfuEviction final : public EvictionOrder {
   }
 
  private:
-  using Key = std::tuple<std::int64_t, std::uint64_t, BlockId>;  // hits, when, row
+  using Key = std::tuple<std::int64_t, std::uint64_t, BlockId>;  // hits, number when added, row
   std::set<Key> order_;
   std::unordered_map<std::int32_t, Key> keys_;  // by row
   std::uint64_t num_added_ = 0;

@@ -4,7 +4,7 @@
 namespace pagoda {
 namespace {
 
-// Least recently released first: a list through the rows, without memory of its own for each call.
+// Evicts the least recently released row; a linked list through the rows, without an allocation per call.
 class LruEviction final : public EvictionOrder {
  public:
   void add(BlockId row, const CachedRow&) override {
