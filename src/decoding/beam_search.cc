@@ -52,11 +52,11 @@ BeamSearchStrategy::Answer BeamSearchStrategy::make_answer(const SequenceGroup& 
   answer.delta.cumulative_logprob = extension.cumulative;
   answer.delta.finish_reason = reason;
   const auto& eos = sampling.eos_token_ids;
-  // Even where it is ignored, a final end of sequence is not counted (vLLM).
+  // A final end of sequence is never counted, even if it is ignored (vLLM).
   const bool ends_in_eos = std::ranges::find(eos, candidate.token) != eos.end();
   const bool at_stop_token =
       reason == FinishReason::stop && !ends_in_eos && is_stop_token(sampling, candidate);
-  // A token that completes a constraint is a token like any other.
+  // A token that completes a constraint is counted like any other token.
   const bool counted = !ends_in_eos && !at_stop_token;
   if (at_stop_token) answer.delta.stop_token = candidate.token;
   answer.score = score_of(sampling, extension.cumulative, parent.num_tokens() + (counted ? 1 : 0));
@@ -78,7 +78,7 @@ std::vector<BeamSearchStrategy::Extension> BeamSearchStrategy::choose(const Samp
   return open;
 }
 
-// Whether no more answers need to be looked for. `length`: of the live beams.
+// True if no more answers need to be searched for. `length`: length of the live beams.
 bool BeamSearchStrategy::decided(const SequenceGroup& group, std::span<const Extension> live,
                                  std::int32_t length) const {
   const SamplingParams& sampling = group.sampling();
@@ -91,7 +91,8 @@ bool BeamSearchStrategy::decided(const SequenceGroup& group, std::span<const Ext
     if (sampling.early_stopping == EarlyStopping::first) continue;
     std::ranges::nth_element(scores, scores.begin() + (wanted - 1), std::greater());
     const double worst = scores[static_cast<std::size_t>(wanted - 1)];
-    // Log-probabilities only fall; a positive penalty raises a score with length, so the longest bounds it.
+    // Log-probabilities only fall; a positive penalty raises scores with length, so the maximum length gives
+    // a bound.
     const std::int32_t longest =
         std::min(max_model_len_,
                  static_cast<std::int32_t>(group.request.prompt_token_ids.size()) + sampling.max_tokens);
@@ -145,7 +146,7 @@ void BeamSearchStrategy::fork_and_append(SequenceGroup& group, std::span<Extensi
   }
   for (const SampledSequence& entry : parents) {
     if (std::ranges::find(kept, entry.sequence) != kept.end()) continue;
-    kept.push_back(entry.sequence);  // before the first fork several beams are one sequence
+    kept.push_back(entry.sequence);  // before the first fork, several beams share one sequence
     Change change{.verb = Verb::free, .group = &group, .sequence = entry.sequence};
     change.discard = !chosen.empty();
     if (chosen.empty() && answers_.empty()) change.reason = FinishReason::error;
@@ -158,7 +159,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
   const SamplingParams& sampling = group.sampling();
   group.forked = true;
   for (const SampledSequence& entry : sampled) make_sortable(*entry.result);
-  std::vector<SampledSequence> parents;  // by beam
+  std::vector<SampledSequence> parents;  // parent sequence of each beam
   for (const Beam& beam : beams_) {
     const auto entry =
         std::ranges::find(sampled, beam.id, [](const SampledSequence& s) { return s.sequence->id; });
@@ -187,7 +188,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
       }
     }
   }
-  // An answer that is not among the best now never will be.
+  // An answer that is not among the best now will never be.
   if (std::ssize(answers_) > 2 * sampling.width()) answers_ = ranked(sampling);
   std::vector<Extension> chosen = choose(sampling, std::move(open));
   const bool full = length >= max_model_len_ || length - prompt >= sampling.max_tokens;
@@ -199,10 +200,10 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
           make_answer(group, *parent.sequence, *parent.result, extension, FinishReason::length));
     }
   }
-  // The end is the same three verbs: the last tokens are appended, then every beam is freed.
+  // The end uses the same three verbs: the last tokens are appended, then every beam is freed.
   fork_and_append(group, chosen, parents, ids, changes);
   if (!ends) return;
-  // Without any answer all beams have met a dead end of their constraint: fork_and_append() has let them go.
+  // No answers: all beams have reached a dead end of their constraint, and fork_and_append() has freed them.
   const FinishReason reason =
       answers_.empty() ? FinishReason::error : *ranked(sampling).front().delta.finish_reason;
   std::vector<Sequence*> live;
@@ -215,7 +216,7 @@ void BeamSearchStrategy::advance(SequenceGroup& group, std::span<SampledSequence
   }
 }
 
-// Each group's best, then by score over all.
+// The best answers of each beam group, sorted by score over all groups.
 std::vector<BeamSearchStrategy::Answer> BeamSearchStrategy::ranked(const SamplingParams& sampling) const {
   std::vector<Answer> all = answers_;
   std::ranges::sort(all, [](const Answer& a, const Answer& b) {
@@ -229,7 +230,7 @@ std::vector<BeamSearchStrategy::Answer> BeamSearchStrategy::ranked(const Samplin
   return all;
 }
 
-// The better, by score, of the best complete answer and the best live beam.
+// The best complete answer or the best live beam, whichever has the higher score.
 SequenceDelta BeamSearchStrategy::best_so_far(const SequenceGroup& group) const {
   const SamplingParams& sampling = group.sampling();
   SequenceDelta best;

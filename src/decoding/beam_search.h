@@ -1,12 +1,12 @@
 #pragma once
 // BeamSearchStrategy: beam search by fork, append and free (PagedAttention §4.4, Fig. 9). Every step takes
-// the 2k most likely next tokens of each of the k live beams; those that end a sequence complete an answer,
-// and of the rest together the k best go on: the best continuation of a beam in place, its others as forks,
-// and beams without one are dropped. Complete answers are kept here, so a beam that ends costs no memory.
-// At the end the k best of complete and live by score = cumulative log-probability / length^length_penalty
-// are ranked, and the first n are the answer. The length counts the prompt and not the end of sequence.
-// A subclass with another choose() is another search: see diverse_beam_search.h.
-// Source of the rules: vLLM's beam search; early_stopping as its engine had it.
+// the 2k most likely next tokens of each of the k live beams. Those that end a sequence complete an answer;
+// the k best of the rest continue: the best continuation of a beam in place, its others as forks; beams
+// without one are dropped. Complete answers are stored here, so a finished beam costs no KV memory. At the
+// end, complete and live beams are ranked by score = cumulative log-probability / length^length_penalty; the
+// best n of the top k are the answer. The length includes the prompt but not the end of sequence. Another
+// search is a subclass with its own choose(), e.g. diverse_beam_search.h. Source of the rules: vLLM's beam
+// search; early_stopping as in vLLM's former engine.
 #include "decoding/strategy.h"
 
 namespace pagoda {
@@ -21,17 +21,18 @@ class BeamSearchStrategy : public DecodingStrategy {
               std::vector<SequenceDelta>& out) override;
 
  protected:
-  // A beam by one more token. Until the first fork all beams are the prompt's one sequence.
+  // A beam extended by one token. Until the first fork, all beams are the prompt's single sequence.
   struct Extension {
-    std::size_t parent = 0;  // beam, best first
+    std::size_t parent = 0;  // index of the beam, best first
     const Candidate* candidate = nullptr;
     double cumulative = 0;  // log-probability
     std::int32_t beam_group = 0;
-    double handicap = 0;  // added by choose() to the log-probability to get its order; stays with the beam
+    double handicap = 0;  // added to the log-probability for ordering; set by choose(), kept with the beam
   };
-  // The best `count` of `open` by log-probability and handicap; ties keep the order of parent and candidate.
+  // Keeps the best `count` of `open` by log-probability plus handicap; ties keep the order of parent and
+  // candidate.
   static void keep_best(std::vector<Extension>& open, std::int64_t count);
-  // Those of `open`, in order of parent and candidate, that live on: at most the width.
+  // Returns the extensions of `open` (ordered by parent and candidate) that continue: at most the beam width.
   virtual std::vector<Extension> choose(const SamplingParams& sampling, std::vector<Extension> open) const;
 
  private:
@@ -44,7 +45,7 @@ class BeamSearchStrategy : public DecodingStrategy {
     SequenceDelta delta;
     double score = 0;
     std::int32_t beam_group = 0;
-    std::int64_t order = 0;  // order of completion; decides ties
+    std::int64_t order = 0;  // order of completion; breaks ties
   };
   static double score_of(const SamplingParams& sampling, double cumulative, std::int32_t length);
   Answer make_answer(const SequenceGroup& group, const Sequence& parent, const SequenceResult& result,

@@ -9,9 +9,9 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kKeptRows = 2;  // room for so many masks stays with a sequence
+constexpr std::size_t kKeptRows = 2;  // number of masks per sequence whose memory is kept
 
-// A row of several candidates, or a beam's.
+// Judges a row with several candidates, or a beam's row.
 void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
   const auto refused = [&](Candidate& candidate) {
     if (!constraint.advance(candidate.token)) return true;
@@ -19,7 +19,7 @@ void judge_row(TokenConstraint& constraint, bool beam, SequenceResult& row) {
     constraint.rollback(1);
     return false;
   };
-  // Also where all that may come had a logit of minus infinity, or not a number.
+  // This also covers the case that every allowed token had a logit of minus infinity or NaN.
   if (beam) {
     std::erase_if(row.candidates, refused);
     row.dead_end = row.candidates.empty();
@@ -38,18 +38,18 @@ class ConstraintSet::Along {
   Along(const Along&) = delete;
   Along& operator=(const Along&) = delete;
 
-  // The constraint, behind the first `count` of `drafts`, which may come.
+  // The constraint after the first `count` of `drafts`, which must be allowed.
   TokenConstraint& behind(std::span<const TokenId> drafts, std::size_t count) {
     for (; std::cmp_less(taken_, count); ++taken_)
       CHECK(walk_.constraint->advance(drafts[static_cast<std::size_t>(taken_)]));
     return *walk_.constraint;
   }
 
-  // The tokens allowed there. Rows are asked for in order.
+  // The tokens allowed at that point. Rows must be requested in order.
   std::span<const MaskWord> mask(std::span<const TokenId> drafts, std::size_t count) {
     const auto [known, wanted] = std::ranges::mismatch(walk_.path, drafts.first(count));
     const auto shared = static_cast<std::size_t>(known - walk_.path.begin());
-    if (count >= walk_.num_rows || shared < count) {  // not known, or along another path
+    if (count >= walk_.num_rows || shared < count) {  // not known, or computed along another path
       CHECK(shared + 1 >= count && walk_.num_rows >= count);
       walk_.path.assign(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(count));
       walk_.num_rows = count + 1;
@@ -108,7 +108,7 @@ void ConstraintSet::know_next(SequenceId id, std::size_t words) {
 std::int32_t ConstraintSet::add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size) {
   Along along(of(sequence.id), mask_words(vocab_size), num_masks_);
   std::vector<TokenId>& draft = sequence.draft;
-  // Row by row, those behind other drafts included: they are needed for what is drawn there.
+  // Row by row, including rows after existing drafts: they are needed for the tokens drawn there.
   for (std::size_t row = 0; row < draft.size(); ++row) (void)along.mask(draft, row);
   std::int32_t added = 0;
   while (added < limit) {

@@ -1,11 +1,11 @@
 #pragma once
-// ConstraintSet: the token constraints of one request, one for each of its sequences. It walks them along
-// with what is decided: masks before a step, the judgement of what was drawn after it, then the three verbs.
-// Not for requests without a constraint, which have no set and cost nothing. Invariant: between steps a
-// sequence's constraint has taken exactly its output tokens, and what was judged since, which the verbs
-// mostly say, too: each token is walked once. A place's mask is asked for once, by whoever needs it first,
-// and kept until the sequence goes on. Threads: owned by the engine thread; know_next(), fill_masks() and
-// judge() of different sequences may run at the same time.
+// ConstraintSet: the token constraints of one request, one for each of its sequences. It advances them with
+// each decision: masks before a step, judging the drawn tokens after it, then the three verbs. Requests
+// without a constraint have no set and cost nothing. Invariant: between steps a sequence's constraint has
+// taken exactly its output tokens, plus the tokens judged since. The verbs mostly append those same tokens,
+// so each token is walked once. A position's mask is computed once, on first use, and kept until the sequence
+// advances. Threads: owned by the engine thread; know_next(), fill_masks() and judge() of different sequences
+// may run concurrently.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -24,48 +24,48 @@ class ConstraintSet {
  public:
   ConstraintSet(const TokenConstraintFactory& factory, SequenceId first);
 
-  // Cuts the sequence's drafts before the first that may not come, and before one that would end it: that
-  // one is drawn anyway. True: some were cut.
+  // Cuts the sequence's drafts before the first one that is not allowed, and before one that would complete
+  // the constraint: that one is drawn anyway. Returns true if any draft was cut.
   bool cut_drafts(Sequence& sequence);
 
-  // Asks for the mask of what may come next, ahead of those below.
+  // Computes the mask for the next token ahead of the functions below.
   void know_next(SequenceId id, std::size_t words);
 
-  // Adds drafts behind those that there are while only one of `vocab_size` tokens may come, at most `limit`
-  // of them: they are always right. Not one that would end the sequence. How many were added.
+  // Appends drafts while only one of `vocab_size` tokens is allowed, at most `limit`: such drafts are always
+  // correct. Does not append a token that would end the sequence. Returns the number of drafts appended.
   std::int32_t add_forced(Sequence& sequence, std::int32_t limit, std::int32_t vocab_size);
 
-  // One mask of `words` words after another: of what may come after the known tokens, and after each of
-  // `drafts`, which cut_drafts() has left. Where nothing may come, and in rows behind that, the mask is all
-  // zero. They stay until the sequence goes on.
+  // Returns consecutive masks of `words` words: for the tokens allowed after the known tokens, and after each
+  // of `drafts`, which must have passed cut_drafts(). At a dead end, and in rows after it, the mask is all
+  // zero. Valid until the sequence advances.
   std::span<const MaskWord> fill_masks(SequenceId id, std::span<const TokenId> drafts, std::size_t words);
 
-  // Says of what was drawn under these masks which candidates end the sequence (Candidate::ends), and in
-  // which rows nothing could be drawn (SequenceResult::dead_end), whatever stands there. A beam's row keeps
-  // the candidates that may come, if any. Rows behind a wrong draft are not looked at.
+  // Judges what was drawn under these masks: marks the candidates that end the sequence (Candidate::ends),
+  // and the rows in which nothing could be drawn (SequenceResult::dead_end), whatever their candidates. A
+  // beam's row keeps only the allowed candidates. Rows after a wrong draft are not judged.
   void judge(SequenceId id, std::span<const TokenId> drafts, bool beam, SequenceResult& result);
 
-  // The verbs, before they are carried out.
+  // Follows the verbs, before they are applied.
   void follow(std::span<const Change> changes);
 
-  // Masks that constraints were asked for, since it was asked last.
+  // Number of masks computed by the constraints since the last call.
   std::int64_t take_num_masks() { return num_masks_.exchange(0, std::memory_order_relaxed); }
 
  private:
-  // A constraint, and the masks behind the known tokens and the first 0, 1, ... of `path`.
+  // A constraint, and the masks after the known tokens and after the first 0, 1, ... tokens of `path`.
   struct Walk {
     explicit Walk(std::unique_ptr<TokenConstraint> start) : constraint(std::move(start)) {}
     std::unique_ptr<TokenConstraint> constraint;
     std::vector<TokenId> path;
-    std::vector<MaskWord> rows;  // zeros where nothing may come
+    std::vector<MaskWord> rows;  // zeros at dead ends
     std::size_t num_rows = 0;
-    std::vector<TokenId> ahead;  // that judge() has led the constraint along
+    std::vector<TokenId> ahead;  // tokens by which judge() has advanced the constraint
   };
-  // Walks a constraint along drafts, no further than is asked for, and back.
+  // Walks a constraint along drafts, only as far as requested, and back.
   class Along;
 
-  Walk& of(SequenceId id);        // back where the known tokens end
-  Walk& standing(SequenceId id);  // its present walk
+  Walk& of(SequenceId id);        // rolled back to the end of the known tokens
+  Walk& standing(SequenceId id);  // in its current state
 
   std::unordered_map<SequenceId, Walk> walks_;
   std::atomic<std::int64_t> num_masks_ = 0;

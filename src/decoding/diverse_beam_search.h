@@ -1,9 +1,9 @@
 #pragma once
-// DiverseBeamSearchStrategy: beams in groups of width / num_beam_groups. In every step the groups choose in
-// turn, and a token loses diversity_penalty for each time that an earlier group has chosen it in this step.
-// The losses stay with the beam and steer the search only: scores and log-probabilities of the answer are
-// the model's own. Each group answers with its own best.
-// Source: Vijayakumar et al., Diverse Beam Search (AAAI'18), Hamming diversity; names as in transformers.
+// DiverseBeamSearchStrategy: beams in groups of width / num_beam_groups. In every step the groups choose one
+// after another, and a token loses diversity_penalty for each time that an earlier group has chosen it in
+// this step. The losses stay with the beam and only steer the search: scores and log-probabilities of the
+// answer are the model's own. Each group contributes its own best answers. Source: Vijayakumar et al.,
+// Diverse Beam Search (AAAI'18), Hamming diversity; names as in transformers.
 #include <unordered_map>
 
 #include "decoding/beam_search.h"

@@ -7,9 +7,9 @@ namespace {
 
 constexpr float kFirstChance[DraftHistory::kNumClasses] = {0.3f, 0.5f, 0.8f};
 constexpr float kFirstWeight = 2;       // in drafts
-constexpr float kForget = 0.98f;        // by each step in which a draft could have been made
-constexpr double kMargin = 1.25;        // a draft has to pay more than it takes
-constexpr std::int32_t kSureFrom = 12;  // tokens that agree
+constexpr float kForget = 0.98f;        // applied in each step in which a draft could have been made
+constexpr double kMargin = 1.25;        // a draft must pay off by more than its cost
+constexpr std::int32_t kSureFrom = 12;  // matching tokens
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void note_verified(DraftHistory& history, std::int32_t num_tried, std::int32_t n
 
 std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes,
                                 double rows_each) {
-  // Tokens by rows' time: with one more row it must rise.
+  // Tokens per unit of time, in rows: adding a row must raise this ratio.
   const double sequences = std::max(1, num_decodes);
   double tokens = sequences, rows = kStepRows + sequences, right = 1;
   std::int32_t count = 0;

@@ -15,13 +15,13 @@ inline constexpr double kStepRows = 8;
 // Class of a draft after `num_agreed` matching tokens; 0 is the least likely to be accepted.
 std::size_t draft_class(std::int32_t num_agreed, std::int32_t prompt_lookup_max);
 
-// The chance that the first draft of this class is right; and the next one, if it was. Drifts back to where
-// it began as drafts are passed over, so that they are tried again now and then.
+// The probability that the first draft of this class is accepted, and each next one if those before it were.
+// Drifts back to the initial value while drafts are skipped, so that they are retried from time to time.
 double expect_accepted(DraftHistory& history, std::size_t draft_class);
 
 void note_verified(DraftHistory& history, std::int32_t num_tried, std::int32_t num_accepted);
 
-// At most `limit`. `rows_each`: the time that making a draft takes, in rows.
+// Number of drafts worth computing, at most `limit`. `rows_each`: the time to make a draft, in rows.
 std::int32_t worthwhile_guesses(double chance, std::int32_t limit, std::int32_t num_decodes,
                                 double rows_each = 0);
 

@@ -13,7 +13,7 @@
 
 namespace pagoda {
 
-// A sequence that decodes in the next step, and the most drafts that it may have.
+// A sequence that decodes in the next step, and the maximum number of drafts for it.
 struct DraftableSequence {
   const SequenceGroup* group = nullptr;
   Sequence* sequence = nullptr;
@@ -24,25 +24,25 @@ class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
 
-  // Fills the `draft` of each sequence, which is empty, with at most `limit` drafts, if any are worth their
-  // while beside `num_decodes` sequences that decode in the step. `sequences` are all that may have drafts.
+  // Fills the (empty) `draft` of each sequence with at most `limit` drafts, if any are worthwhile with
+  // `num_decodes` sequences decoding in the step. `sequences` contains every sequence that may have drafts.
   virtual void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) = 0;
 
-  // `num_tried` of the sequence's drafts were computed, and the first `num_accepted` of them were right.
+  // `num_tried` of the sequence's drafts were computed, and the first `num_accepted` of them were accepted.
   virtual void verified(Sequence& sequence, std::int32_t num_tried, std::int32_t num_accepted) = 0;
 
-  // Whether drafts follow from the arguments and from verified() alone: a replay makes the same ones. Those
-  // of others are recorded.
+  // True if drafts depend only on the arguments and on verified(), so that a replay makes the same ones.
+  // Other drafts are recorded.
   virtual bool is_reproducible() const { return true; }
 
-  // For proposers that keep K/V: what no sequence is using is forgotten.
+  // For proposers that keep K/V: forgets what no sequence is using.
   virtual void clear_cache() {}
-  // As ModelRunner's: gives memory back until load_weights().
+  // As in ModelRunner: releases memory until load_weights().
   virtual Status release_memory() { return ok_status(); }
   virtual Status load_weights() { return ok_status(); }
 };
 
-// A proposer that looks at one sequence at a time.
+// A proposer that handles one sequence at a time.
 class SequenceProposer : public DraftProposer {
  public:
   void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) final {

@@ -1,9 +1,9 @@
 #pragma once
-// NgramProposer: prompt lookup: if the latest tokens have stood in the sequence before, what followed them
-// there may follow again: quotations, edits of code, lists. No model, no state but each sequence's
-// DraftHistory. How many of the drafts are worth computing is draft_policy.h's.
-// Source: prompt lookup decoding (A. Saxena); names and meaning of the parameters: vLLM's method "ngram".
-// Threads: none; owned by the engine thread.
+// NgramProposer: prompt lookup: if the latest tokens occurred earlier in the sequence, the tokens that
+// followed them there may follow again: quotations, edits of code, lists. No model, and no state except each
+// sequence's DraftHistory. draft_policy.h decides how many drafts are worth computing. Source: prompt lookup
+// decoding (A. Saxena); names and meaning of the parameters: vLLM's method "ngram". Threads: none; owned by
+// the engine thread.
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,13 +15,13 @@ namespace pagoda {
 
 struct NgramMatch {
   std::vector<TokenId> draft;   // the next `count` tokens
-  std::int32_t num_agreed = 0;  // tokens before it that agree
+  std::int32_t num_agreed = 0;  // number of matching tokens before the draft
 };
 inline constexpr std::int32_t kMaxAgreed = 32;
 
-// The earlier place in `tokens` that agrees furthest with their end, if that is `min` tokens or more; beyond
-// the larger of `max` and kMaxAgreed nothing is compared, and of several places it is the latest. A draft
-// that runs into the end of `tokens` goes on with itself.
+// Finds the earlier position in `tokens` with the longest match to their end, if at least `min` tokens match.
+// At most max(`max`, kMaxAgreed) tokens are compared; of equal matches the latest position wins. A draft that
+// reaches the end of `tokens` continues with its own tokens.
 std::optional<NgramMatch> find_ngram(std::span<const TokenId> tokens, std::int32_t min, std::int32_t max,
                                      std::int32_t count);
 

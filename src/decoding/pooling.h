@@ -1,6 +1,6 @@
 #pragma once
-// PoolingStrategy: for requests that want a vector and no tokens: once the prompt is computed, the request
-// gets the runner's vector and ends. Source: request/work.h.
+// PoolingStrategy: for requests for a vector without tokens: once the prompt is computed, the request gets
+// the runner's vector and ends. Source: request/work.h.
 #include "base/check.h"
 #include "decoding/strategy.h"
 

@@ -20,7 +20,7 @@ bool SamplingStrategy::append(SequenceGroup& group, Sequence& sequence, const Ca
                               std::vector<Change>& changes) const {
   const SamplingParams& sampling = group.sampling();
   std::optional<Stop> stop;
-  if (sampling.max_tokens <= 0) {  // only the prompt was wanted
+  if (sampling.max_tokens <= 0) {  // only the prompt was requested
     stop = Stop{FinishReason::length, std::nullopt};
   } else {
     Change change{.verb = Verb::append, .group = &group, .sequence = &sequence};
@@ -110,7 +110,7 @@ void SamplingStrategy::report(const SequenceGroup& group, std::span<Change> chan
   for (Change& change : changes) {
     if (change.verb == Verb::fork) continue;
     const Sequence& sequence = *change.sequence;
-    // Every token is a delta of its own: drafts bring several in a step.
+    // Every token gets its own delta: with drafts, a step brings several.
     if (out.empty() || out.back().index != sequence.index || change.verb == Verb::append) {
       out.emplace_back();
       out.back().index = sequence.index;

@@ -19,7 +19,7 @@ class SamplingStrategy final : public DecodingStrategy {
               std::vector<SequenceDelta>& out) override;
 
  private:
-  // False: the sequence ends with it. `length` is without it.
+  // Returns false if the sequence ends with this candidate. `length` does not include it.
   bool append(SequenceGroup& group, Sequence& sequence, const Candidate& candidate,
               const std::vector<TokenLogprob>& top, std::int32_t length, std::vector<Change>& changes) const;
   const std::int32_t max_model_len_;

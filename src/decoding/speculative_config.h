@@ -1,6 +1,6 @@
 #pragma once
-// SpeculativeConfig: where draft tokens come from, and how many. Names are those of --speculative-config.
-// Plain data.
+// SpeculativeConfig: the source and number of draft tokens. Names are those of --speculative-config. Plain
+// data.
 #include <cstdint>
 #include <string>
 
@@ -15,11 +15,11 @@ enum class DraftMethod : std::uint8_t {
 
 struct SpeculativeConfig {
   DraftMethod method = DraftMethod::ngram;
-  std::int32_t num_speculative_tokens = 0;  // drafts in one step, at most
-  // For ngram: the tokens that must agree, at best and at least.
+  std::int32_t num_speculative_tokens = 0;  // maximum number of drafts in one step
+  // For ngram: the maximum and minimum number of tokens to match.
   std::int32_t prompt_lookup_max = 0;
   std::int32_t prompt_lookup_min = 0;
-  // No drafts when so many sequences or more decode; 0: no such limit.
+  // No drafts if at least this many sequences decode; 0: no limit.
   std::int32_t disable_by_batch_size = 0;
   std::string model = {};  // for draft_model: PATH or ORG/NAME
 };

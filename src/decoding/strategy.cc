@@ -19,7 +19,8 @@ Status refuse(std::string_view param, std::string_view problem) {
   return invalid_argument(concat("'", param, "' ", problem, ".")).with_param(std::string(param));
 }
 
-// A beam's score is the model's own log-probability: what would change that is refused, not ignored.
+// A beam's score is the model's own log-probability: parameters that would change it are refused, not
+// ignored.
 Status check_beam_search(const SamplingParams& sampling, std::int32_t vocab_size) {
   constexpr std::string_view kNotWithBeams = "cannot be used with beam search";
   if (sampling.temperature != 0) return refuse("temperature", "must be 0 with beam search");

@@ -3,7 +3,7 @@
 // append and free, and these into output for the client. One object per request; it changes nothing
 // itself: the scheduler applies the operations. A new way of decoding is a new subclass.
 //
-//     start -> [ advance -> (verbs carried out) -> report ]* -> group finished
+//     start -> [ advance -> (verbs applied) -> report ]* -> group finished
 //
 // Source: PagedAttention (SOSP'23) §5.2.
 // Threads: none; owned by the engine thread.
@@ -20,10 +20,10 @@ namespace pagoda {
 struct SampledSequence {
   Sequence* sequence = nullptr;
   SequenceResult* result = nullptr;  // may be moved from
-  // Drafts that were computed with it; result->after_drafts belongs to them. Only where the strategy has no
-  // lockstep and asks for one candidate.
+  // Drafts computed with the sequence; result->after_drafts belongs to them. Only if the strategy has no
+  // lockstep and requests one candidate.
   std::span<const TokenId> draft = {};
-  std::vector<float>* vector = nullptr;  // set for a sequence that pools; may be moved from
+  std::vector<float>* vector = nullptr;  // set for pooling sequences; may be moved from
 };
 
 class DecodingStrategy {
@@ -33,24 +33,24 @@ class DecodingStrategy {
   // Sets the group's and its first sequence's decoding fields.
   virtual void start(SequenceGroup& group) = 0;
 
-  // Appends to `changes` what follows from the sequences that sampled in this step.
+  // Appends to `changes` the consequences of the sequences that sampled in this step.
   virtual void advance(SequenceGroup& group, std::span<SampledSequence> sampled, SequenceIds& ids,
                        std::vector<Change>& changes) = 0;
 
-  // The output for the client, if any, after the changes were applied (or the group was aborted, without
-  // changes).
+  // Appends the output for the client, if any; called after the changes were applied (or the group was
+  // aborted, without changes).
   virtual void report(const SequenceGroup& group, std::span<Change> changes,
                       std::vector<SequenceDelta>& out) = 0;
 };
 
-// Replaces NaN, which only a broken model produces, by the worst log-probability, so that it cannot break the
-// sorting in this step or, through sums, in later ones. For advance().
+// Replaces NaN, which only a broken model produces, with the worst log-probability, so that NaN cannot break
+// the sorting in this step or, through sums, in later ones. For advance().
 void make_sortable(SequenceResult& result);
 
-// invalid_argument, naming the parameter: no strategy supports this. Safe from any thread.
+// invalid_argument, naming the parameter, if no strategy supports this combination. Safe from any thread.
 Status check_decoding(const SamplingParams& sampling, std::int32_t vocab_size);
 
-// The strategy that the request asks for; it has passed check_decoding().
+// The strategy for the request, which must have passed check_decoding().
 std::unique_ptr<DecodingStrategy> make_strategy(const Request& request, std::int32_t max_model_len);
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// Router: which of several engines gets a request. It sees loads and prompts, and each engine's cache events.
-// The server's engines (engine/engine_group.h) and the simulator's replicas go by the same ones. Threads:
+// Router: chooses which of several engines gets a request, from loads, prompts, and each engine's cache
+// events. Used for the server's engines (engine/engine_group.h) and for the simulator's replicas. Threads:
 // none.
 #include <cstdint>
 #include <memory>
@@ -25,25 +25,26 @@ inline constexpr std::string_view kRouterNames[] = {
 };
 
 struct ReplicaLoad {
-  std::int64_t requests = 0;         // that it holds
-  std::int64_t uncached_tokens = 0;  // RouterChoice's, of these
+  std::int64_t requests = 0;         // held by the replica
+  std::int64_t uncached_tokens = 0;  // sum of RouterChoice::uncached_tokens over these requests
 };
 
 struct RouterChoice {
   std::size_t replica = 0;
-  std::int64_t uncached_tokens = 0;  // part of the prompt, as far as the router knows; 0: it does not ask
+  // Part of the prompt, as far as known; 0 if the router does not track caches.
+  std::int64_t uncached_tokens = 0;
 };
 
 class Router {
  public:
   virtual ~Router() = default;
-  // `loads`: of each engine; at least one.
+  // `loads`: load of each engine; must not be empty.
   virtual RouterChoice choose(const Request& request, std::span<const ReplicaLoad> loads) = 0;
-  // An observer of this engine's prefix cache; null: none. The router's own.
+  // The router's observer for this engine's prefix cache; null: none. Owned by the router.
   virtual CacheObserver* cache_observer(std::size_t /*replica*/) { return nullptr; }
 };
 
-// The replica with the fewest requests; the first of several.
+// The replica with the fewest requests; ties go to the first.
 std::size_t least_loaded(std::span<const ReplicaLoad> loads);
 
 #define PAGODA_ROUTER(name, flag) std::unique_ptr<Router> make_##name##_router();

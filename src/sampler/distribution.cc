@@ -12,7 +12,7 @@
 namespace pagoda {
 namespace {
 
-// Weights are in [0, 1], where floats order as their bits do.
+// Weights are in [0, 1], where floats sort like their bit patterns.
 constexpr int kBucketShift = 19;  // the exponent and four bits of the mantissa
 constexpr std::size_t kNumBuckets = (std::size_t{0x3F800000} >> kBucketShift) + 2;
 
@@ -34,7 +34,7 @@ bool Distribution::assign(CpuLevel level, std::span<const float> logits, const S
   const float maximum = *std::max_element(maxima_.begin(), maxima_.end());
   const bool any = maximum > -std::numeric_limits<float>::infinity();
 
-  // min_p and top_k keep what lies at or above a logit, and temperature keeps the order: one threshold.
+  // min_p and top_k keep logits at or above a bound, and temperature preserves order: one threshold suffices.
   float threshold = -std::numeric_limits<float>::infinity();
   if (params.min_p > 0) threshold = maximum + temperature * std::log(params.min_p);
   if (params.top_k > 0 && params.top_k < vocab) {
@@ -88,8 +88,8 @@ void Distribution::maxima_of_open(CpuLevel level, std::span<const float> logits,
   }
 }
 
-// Blocks in which all is masked weigh nothing, and are not gone through: of a form's rows, nearly all. Nobody
-// reads the weights of a block whose sum is zero.
+// Skips blocks in which all logits are masked (nearly all of them under structured output): they have no
+// weight. The weights of a block with sum zero are never read.
 void Distribution::weigh_all(CpuLevel level, std::span<const float> logits, float maximum, float scale) {
   constexpr std::size_t kMaximaOfBlock = kSumBlock / kMaximaBlock;
   weights_.resize(logits.size());
@@ -107,8 +107,8 @@ void Distribution::weigh_all(CpuLevel level, std::span<const float> logits, floa
   }
 }
 
-// The k-th largest logit. The k-th largest of the blocks' maxima bounds it from below, which leaves a
-// few times k candidates to select from.
+// Returns the k-th largest logit. The k-th largest block maximum is a lower bound, which leaves a few times k
+// candidates to select from.
 float Distribution::top_k_threshold(std::span<const float> logits, std::int32_t k) {
   const auto nth = static_cast<std::ptrdiff_t>(k - 1);
   float bound = -std::numeric_limits<float>::infinity();
@@ -137,7 +137,7 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
   for (std::size_t block = 0; block < maxima_.size(); ++block) {
     if (!(maxima_[block] >= threshold)) continue;
     const std::size_t end = std::min((block + 1) * kMaximaBlock, logits.size());
-    Entry* next = found;  // without a branch per token: in a flat distribution half of them pass
+    Entry* next = found;  // avoids a branch per token: in a flat distribution half of them pass
     for (std::size_t i = block * kMaximaBlock; i < end; ++i) {
       *next = {static_cast<TokenId>(i), logits[i], 0};
       next += logits[i] >= threshold ? 1 : 0;
@@ -146,25 +146,24 @@ void Distribution::keep_from(std::span<const float> logits, float threshold) {
   }
 }
 
-// Keeps the most probable tokens of kept_ until their weights reach `mass`, at least one; vLLM's "cut the
-// ascending cumulative sum up to 1 - top_p" read from the other end. Among equal weights the smaller token
-// stays.
+// Keeps the most probable tokens of kept_ until their weights reach `mass`, at least one; equivalent to
+// vLLM's "cut the ascending cumulative sum up to 1 - top_p". Among equal weights the smaller token stays.
 void Distribution::keep_nucleus(double mass) {
-  // Only infinities and NaNs leave nothing with any weight; then one that was kept is as good as another.
+  // Only infinities and NaNs leave no weight at all; then any kept token will do.
   if (!(total_ > 0)) return kept_.resize(std::min<std::size_t>(kept_.size(), 1));
   const auto more_probable = [](const Entry& a, const Entry& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
   };
-  // First in which sixteenth of an octave of weights the last token of the nucleus lies, then which token it
-  // is.
+  // First finds the bucket of weights (a sixteenth of an octave) that contains the last token of the nucleus,
+  // then the token itself.
   bucket_sums_.assign(kNumBuckets, 0.0);
   for (const Entry& entry : kept_) bucket_sums_[bucket_of(entry.weight)] += entry.weight;
   std::size_t bucket = kNumBuckets - 1;
-  while (bucket > 0 && bucket_sums_[bucket] == 0) --bucket;  // no mass is too small for the most probable
-  double before = 0;                                         // weight of all that is more probable
+  while (bucket > 0 && bucket_sums_[bucket] == 0) --bucket;  // even a tiny mass keeps the most probable token
+  double before = 0;                                         // weight of all more probable buckets
   while (bucket > 0 && before + bucket_sums_[bucket] < mass) before += bucket_sums_[bucket--];
-  while (bucket_sums_[bucket] == 0 && bucket + 1 < kNumBuckets)
-    ++bucket;  // rounding ran past the last that has any
+  // Rounding may have passed the last bucket with any weight.
+  while (bucket_sums_[bucket] == 0 && bucket + 1 < kNumBuckets) ++bucket;
   ranked_.clear();
   for (const Entry& entry : kept_) {
     if (bucket_of(entry.weight) == bucket) ranked_.push_back(entry);
@@ -178,12 +177,12 @@ void Distribution::keep_nucleus(double mass) {
   for (const Entry& entry : kept_) total_ += entry.weight;
 }
 
-// The nucleus out of the whole vocabulary: candidates above a falling threshold until they hold `mass`, so
-// that usually a few hundred tokens are looked at.
+// Finds the nucleus in the whole vocabulary: lowers a threshold until the candidates above it hold `mass`, so
+// that usually only a few hundred tokens are examined.
 void Distribution::nucleus_of_all(std::span<const float> logits, float maximum, float temperature,
                                   double mass) {
-  for (float depth = 4;;
-       depth *= 2) {  // weights are exp((logit - maximum) / temperature), zero from exp(-87) on
+  // Weights are exp((logit - maximum) / temperature), zero from exp(-87) on.
+  for (float depth = 4;; depth *= 2) {
     kept_.clear();
     keep_from(logits, maximum - depth * temperature);
     double sum = 0;
@@ -195,9 +194,9 @@ void Distribution::nucleus_of_all(std::span<const float> logits, float maximum, 
 
 TokenId Distribution::draw(double uniform) const {
   double target = uniform * total_;
-  TokenId last = -1;  // rounding may leave a crumb of target: it goes to the last token with any weight
+  TokenId last = -1;  // rounding may leave a remainder of target, which goes to the last token with weight
   if (!plain_) {
-    if (!kept_.empty()) last = kept_.front().token;  // default where no token has weight
+    if (!kept_.empty()) last = kept_.front().token;  // default if no token has weight
     for (const Entry& entry : kept_) {
       if (entry.weight > 0) last = entry.token;
       if (target < entry.weight) return entry.token;
@@ -210,7 +209,7 @@ TokenId Distribution::draw(double uniform) const {
     const std::size_t start = block * kSumBlock;
     if (target >= block_sums_[block]) {
       target -= block_sums_[block];
-      last = static_cast<TokenId>(start);  // start of a block with weight; the token is looked for below
+      last = static_cast<TokenId>(start);  // start of a block with weight; the token is found below
       continue;
     }
     return draw_in_block(start, target);

@@ -1,11 +1,11 @@
 #pragma once
-// Distribution: what is left of one row of logits after temperature, min_p, top_k, top_p and typical_p,
-// and draws from it by inverse CDF over tokens in ascending order. What a draw gives depends on the logits,
-// the parameters and the random number alone.
+// Distribution: the tokens and weights that remain of one row of logits after temperature, min_p, top_k,
+// top_p and typical_p. Draws by inverse CDF over tokens in ascending order; a draw depends only on the
+// logits, the parameters and the random number.
 //   plain   nothing was cut: one weight per token of the vocabulary, with sums of blocks
 //   cut     only the surviving tokens, ascending, with their weights
-// Source of meaning and order: vLLM's v1 sampler; of typical_p, which vLLM lacks, transformers (typical.cc).
-// Logits equal to the k-th largest all survive top_k.
+// Source of meaning and order: vLLM's v1 sampler; for typical_p, which vLLM lacks, transformers (typical.cc).
+// All logits equal to the k-th largest survive top_k.
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -16,15 +16,16 @@
 
 namespace pagoda {
 
-// Below it a temperature means greedy; between it and kMinTemperature it is raised (vLLM).
+// Temperatures below kGreedyTemperature mean greedy; from there up to kMinTemperature they are raised to
+// kMinTemperature (vLLM).
 inline constexpr float kGreedyTemperature = 1e-5f;
 inline constexpr float kMinTemperature = 1e-2f;
 
 class Distribution {
  public:
-  // Replaces what this held; the buffers are kept. Needs temperature >= kGreedyTemperature. False: no logit
-  // is above -infinity, and what is drawn means nothing. `open`: of each kMaximaBlock logits (vector_math.h)
-  // 0 where all are known to be -infinity, 1 elsewhere; empty: nothing is known.
+  // Replaces the content; buffers are reused. Requires temperature >= kGreedyTemperature. Returns false if no
+  // logit is above -infinity; then draws are meaningless. `open`: for each block of kMaximaBlock logits
+  // (vector_math.h), 0 if all are known to be -infinity, otherwise 1; empty: unknown.
   bool assign(CpuLevel level, std::span<const float> logits, const SamplingParams& params,
               std::span<const std::uint8_t> open = {});
 
@@ -57,7 +58,7 @@ class Distribution {
   std::vector<Entry> kept_;                  // ascending by token
   std::vector<Entry> ranked_;                // scratch of keep_nucleus
   std::vector<double> bucket_sums_;
-  std::vector<std::pair<double, double>> distances_;  // scratch of keep_typical: with weights
+  std::vector<std::pair<double, double>> distances_;  // scratch of keep_typical: distance, weight
   std::vector<float> values_;
 };
 

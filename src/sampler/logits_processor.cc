@@ -19,7 +19,7 @@ void mask(TokenId token, std::span<float> logits) {
   if (in_range(token, logits)) logits[static_cast<std::size_t>(token)] = kMasked;
 }
 
-// The last token of `word` is masked when the output ends with all tokens before it.
+// Masks the last token of `word` if the output ends with all tokens before it.
 void mask_bad_word(const std::vector<TokenId>& word, std::span<const TokenId> output,
                    std::span<float> logits) {
   if (word.empty() || word.size() - 1 > output.size()) return;
@@ -82,8 +82,8 @@ void LogitsProcessor::apply_penalties(const SamplingParams& params, std::span<co
         if ((seen & kRepetitionDone) != 0) continue;
         seen |= kRepetitionDone;
         float& logit = logits[static_cast<std::size_t>(token)];
-        if (!std::isfinite(logit)) continue;  // masked, and stays so
-        // A penalty makes no finite logit infinite: nothing could be compared with that.
+        if (!std::isfinite(logit)) continue;  // masked, and stays masked
+        // A penalty never makes a finite logit infinite, since infinities cannot be compared.
         logit = std::clamp(logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty,
                            -kLargest, kLargest);
       }
@@ -93,7 +93,7 @@ void LogitsProcessor::apply_penalties(const SamplingParams& params, std::span<co
     if (!in_range(token, logits)) continue;
     std::uint32_t& seen = marks_[static_cast<std::size_t>(token)];
     const std::uint32_t count = seen & ~kRepetitionDone;
-    seen = 0;  // each token once, and clean for the next call
+    seen = 0;  // each token once, and reset for the next call
     if (count == 0) continue;
     float& logit = logits[static_cast<std::size_t>(token)];
     logit -= params.frequency_penalty * static_cast<float>(count);

@@ -1,8 +1,8 @@
 #pragma once
 // Applies a request's parameters to its logits before a token is chosen, up to and including the penalties;
-// temperature and the cuts after it are distribution.h's.
-// Source of meaning and order: vLLM's v1 sampler: allowed_token_ids, bad_words, min_tokens, logit_bias,
-// repetition, frequency, presence. Ids outside the vocabulary are ignored: api/ refuses them.
+// temperature and the cuts after it are in distribution.h. Source of meaning and order: vLLM's v1 sampler:
+// allowed_token_ids, bad_words, min_tokens, logit_bias, repetition, frequency, presence. Ids outside the
+// vocabulary are ignored; api/ rejects them.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace pagoda {
 
-// False when process_logits would change nothing, so that the raw logits can be read in place.
+// False if LogitsProcessor::process() would change nothing, so that the raw logits can be read in place.
 bool needs_processing(const SamplingParams& params, std::int32_t num_output_tokens);
 
 class LogitsProcessor {
  public:
-  // In place on logits [vocab]. `prompt` and `output` are the tokens so far.
+  // Changes logits [vocab] in place. `prompt` and `output` are the tokens so far.
   void process(const SamplingParams& params, std::span<const TokenId> prompt, std::span<const TokenId> output,
                std::span<float> logits);
 

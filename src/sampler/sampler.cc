@@ -13,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-// The `count` most likely tokens; equal ones share the better rank.
+// The `count` most likely tokens; equal logits share the better rank.
 std::vector<TokenLogprob> top_logprobs(const KernelContext& context, std::span<const float> logits,
                                        std::int32_t count, float normalizer) {
   std::vector<TokenLogprob> top;
@@ -30,7 +30,8 @@ std::vector<TokenLogprob> top_logprobs(const KernelContext& context, std::span<c
   return top;
 }
 
-// Log-probabilities of what a draw may give: of `candidates`, and the `count` likeliest.
+// Computes log-probabilities of the distribution `left` that is drawn from: for `candidates`, and for the
+// `count` most likely tokens.
 std::vector<TokenLogprob> score_draws(std::vector<std::pair<TokenId, double>> left, std::int32_t count,
                                       std::span<Candidate> candidates) {
   const auto score_of = [&left](const std::pair<TokenId, double>& entry) -> TokenLogprob {
@@ -68,8 +69,8 @@ Sampler::Sampler(const KernelContext& context)
   row_context_.pool = nullptr;
 }
 
-// Most blocks of a form's rows allow nothing, and mostly those of the row before: what was not opened is not
-// written again.
+// Under structured output, most blocks of a row allow nothing, mostly the same blocks as in the previous row:
+// blocks that stay closed are not rewritten.
 std::span<const float> Sampler::Masked::apply(CpuLevel level, const SampleRow& row) {
   constexpr std::size_t kWords = kMaximaBlock / 32;
   const std::size_t vocab = row.logits.size(), words = mask_words(static_cast<std::int32_t>(vocab));
@@ -120,7 +121,7 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
   if (takes_largest(row)) return take(row, max_logit(row_context_, row.logits).index);
   result.candidates.clear();
 
-  // A masked row's distribution is over the tokens that are left.
+  // A masked row's distribution covers only the allowed tokens.
   const std::span<const float> raw =
       row.mask.empty() ? row.logits : scratch.masked.apply(context_.level, row);
   const bool with_logprob = needs_logprob(row);
@@ -159,7 +160,7 @@ void Sampler::sample_row(const SampleRow& row, Scratch& scratch) const {
         of_mask ? std::span(scratch.masked.open) : std::span<const std::uint8_t>();
     all_masked = !scratch.distribution.assign(context_.level, logits, params, open) && may_lack_all;
   }
-  // With every token masked there is nothing to draw from: the best of the raw logits, rather than an end.
+  // If every token is masked, take the best of the raw logits rather than end the sequence.
   if (all_masked) best = max_logit(row_context_, raw);
   for (std::uint32_t i = 0; i < row.num_candidates; ++i) {
     Candidate candidate;

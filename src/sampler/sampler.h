@@ -1,10 +1,9 @@
 #pragma once
 // Sampler: rows of logits -> candidates with log-probabilities. Log-probabilities are of the raw logits,
-// before any parameter touches them (vLLM's raw_logprobs), or, where the request asks for processed ones, of
-// what its draws are made from; of a masked row, over the tokens that its mask allows. Not the strategy: what
-// a candidate becomes is decoding/'s. Invariant: a row's candidates depend on its logits, parameters and
-// (seed, stream, position) alone. Threads: one caller; rows are spread over the context's pool, one row a
-// tile.
+// before any parameter is applied (vLLM's raw_logprobs), or, if the request asks for processed ones, of the
+// distribution that is drawn from; in a masked row, over the allowed tokens. decoding/ decides what becomes
+// of a candidate. Invariant: a row's candidates depend only on its logits, parameters and (seed, stream,
+// position). Threads: one caller; rows are spread over the context's pool, one row per tile.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,7 +25,7 @@ struct SampleRow {
   std::uint32_t num_candidates = 1;
   bool beam = false;                     // candidates are the most likely tokens by raw log-probability
   std::int32_t position = 0;             // in the random stream: output tokens before this one
-  std::span<const TokenId> prompt = {};  // both for penalties and bad_words
+  std::span<const TokenId> prompt = {};  // prompt and output: for penalties and bad_words
   std::span<const TokenId> output = {};
   std::span<const MaskWord> mask = {};  // empty: every token may be drawn
   SequenceResult* result = nullptr;     // candidates and top are filled in
@@ -44,28 +43,28 @@ class Sampler {
  public:
   explicit Sampler(const KernelContext& context);
 
-  // The parameters never lead out of a row's mask: if they leave no token that it allows, the likeliest
-  // allowed one is taken. A mask that allows nothing gives a token that means nothing; of beams, no
-  // candidate.
+  // Parameters never override a row's mask: if they leave none of its tokens, the most likely allowed token
+  // is taken. A mask that allows nothing yields a meaningless token; for beams, no candidate.
   void sample(std::span<const SampleRow> rows);
 
-  // Whether a row's candidates are its most likely token and nothing else of its logits is asked for; and
-  // those candidates. Of a masked row, all logits are asked for.
+  // takes_largest(): true if the row needs only its most likely token and nothing else of its logits. take():
+  // fills in the candidates of such a row. A masked row needs all logits.
   static bool takes_largest(const SampleRow& row);
   static void take(const SampleRow& row, TokenId token);
 
-  // A row whose mask leaves one token of `vocab_size`, and of which nothing more is asked: its candidates,
-  // whatever its logits are. False: they are needed.
+  // Fills in the candidates of a row whose mask allows only one of `vocab_size` tokens and which needs
+  // nothing else of its logits. Returns false if the logits are needed.
   static bool settle(const SampleRow& row, std::int32_t vocab_size);
 
   void score_prompt(std::span<const PromptRow> rows);
 
  private:
-  // A row under its mask: -infinity where nothing may be drawn. Kept between rows, since most of it stays.
+  // A row with its mask applied: -infinity for tokens that are not allowed. Kept between rows, since most of
+  // it stays the same.
   struct Masked {
     std::span<const float> apply(CpuLevel level, const SampleRow& row);
     std::vector<float> logits;
-    std::vector<std::uint8_t> open;  // for each kMaximaBlock logits: 1 where some may be drawn
+    std::vector<std::uint8_t> open;  // for each block of kMaximaBlock logits: 1 if any token is allowed
   };
   struct Scratch {  // one per worker
     LogitsProcessor processor;
@@ -76,7 +75,7 @@ class Sampler {
   void sample_row(const SampleRow& row, Scratch& scratch) const;
 
   KernelContext context_;
-  KernelContext row_context_;  // the same on the calling thread alone, for use inside a tile
+  KernelContext row_context_;  // like context_, but on the calling thread only, for use inside a tile
   std::vector<Scratch> scratch_;
 };
 

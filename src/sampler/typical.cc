@@ -1,6 +1,6 @@
-// Typical sampling: of the tokens that the other cuts leave, those stay whose surprise, -log p, is nearest to
+// Typical sampling: of the tokens left by the other cuts, keeps those whose surprise, -log p, is nearest to
 // the distribution's entropy. Source: Meister et al. 2022 (arXiv:2202.00666); transformers'
-// TypicalLogitsWarper, whose place behind the other cuts this has, too.
+// TypicalLogitsWarper, which also comes after the other cuts.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,7 +11,7 @@
 namespace pagoda {
 
 // Keeps the tokens of kept_ that are nearest to the entropy until their share of the weights reaches `mass`,
-// at least one; of those at one distance all. Sums run in the order of the tokens.
+// at least one; all tokens at the same distance are kept or dropped together. Sums run in token order.
 void Distribution::keep_typical(float maximum, float temperature, double mass) {
   if (!(total_ > 0)) return kept_.resize(std::min<std::size_t>(kept_.size(), 1));
   std::erase_if(kept_, [](const Entry& entry) { return !(entry.weight > 0); });
@@ -38,7 +38,7 @@ void Distribution::keep_typical(float maximum, float temperature, double mass) {
   for (const Entry& entry : kept_) total_ += entry.weight;
 }
 
-// All tokens with a weight, from the weights of the whole vocabulary.
+// Keeps all tokens with a weight, from the weights of the whole vocabulary.
 void Distribution::keep_all(std::span<const float> logits) {
   for (std::size_t block = 0; block < block_sums_.size(); ++block) {
     if (block_sums_[block] == 0) continue;

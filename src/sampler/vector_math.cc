@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// Compiler vectors: on AVX-512 one register, on lesser targets two or four, with the same lanes.
+// Compiler vectors: one register on AVX-512, two or four on other targets, with the same lanes.
 using Floats = float __attribute__((vector_size(64)));
 using Ints = std::int32_t __attribute__((vector_size(64)));
 constexpr std::int64_t kLanes = 16;
@@ -21,7 +21,7 @@ PAGODA_INLINE void load_tail(const float* from, std::int64_t count, Floats& to) 
   std::memcpy(&to, from, static_cast<std::size_t>(count) * sizeof(float));
 }
 
-// In place: t <= 0 becomes exp(t). Cody-Waite reduction by ln 2 and a polynomial of degree 6 (Cephes).
+// Replaces t <= 0 by exp(t) in place. Cody-Waite reduction by ln 2 and a polynomial of degree 6 (Cephes).
 PAGODA_INLINE void exponential(Floats& t) {
   const Floats limit = Floats{} - 87.0f;
   const Ints alive = t >= limit;

@@ -1,7 +1,6 @@
 #pragma once
-// The loops of sampling that touch every logit: maxima, exponentials with sums, masks, and nothing else.
-// Each is compiled for every CPU level from one source with fixed 16-lane order, so that all levels give
-// the same bits.
+// The loops of sampling that touch every logit: maxima, exponentials with sums, masks. Each is compiled for
+// every CPU level from one source with a fixed 16-lane order, so that all levels give the same bits.
 #include <cstdint>
 
 #include "kernels/backend.h"
@@ -24,7 +23,7 @@ void block_maxima(CpuLevel level, const float* x, std::int64_t count, float* max
 void exponentials(CpuLevel level, const float* x, std::int64_t count, float shift, float scale,
                   float* weights, float* block_sums);
 
-// to[i] = from[i] where bit i % 32 of words[i / 32] is set, elsewhere -infinity.
+// to[i] = from[i] if bit i % 32 of words[i / 32] is set, otherwise -infinity.
 void masked_copy(CpuLevel level, const float* from, const std::uint32_t* words, std::int64_t count,
                  float* to);
 

@@ -1,4 +1,4 @@
-// As vllm-router 0.1.17 does under `--policy kv_aware`, as found by trying: the least of
+// Same as vllm-router 0.1.17 with `--policy kv_aware`, as determined by experiment: chooses the minimum of
 //   (prompt tokens not cached there + those of requests under way) * (1 + requests under way).
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,8 @@
 namespace pagoda {
 namespace {
 
-// One engine's prefix cache, from its events alone: a block is known by the hash of all tokens up to its end.
+// Mirrors one engine's prefix cache from its events: a block is identified by the hash of all tokens up to
+// its end.
 class CacheMirror final : public CacheObserver {
  public:
   void on_stored(const Stored& block) override {
@@ -55,7 +56,7 @@ class CacheMirror final : public CacheObserver {
     for (const TokenId token : tokens) chain = mix64(chain ^ static_cast<std::uint64_t>(token));
     return chain;
   }
-  std::size_t block_size_ = 0;  // 0: nothing was stored yet
+  std::size_t block_size_ = 0;  // 0: nothing stored yet
   std::unordered_map<BlockHash, std::uint64_t, BlockHashHasher> chains_;
   std::unordered_set<std::uint64_t> held_;
 };

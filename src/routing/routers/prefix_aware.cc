@@ -1,4 +1,4 @@
-// The replica that has seen the longest beginning of the prompt, unless it is far busier than others.
+// The replica that has seen the longest prefix of the prompt, unless it is much busier than others.
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -10,7 +10,8 @@
 namespace pagoda {
 namespace {
 
-// Remembers where the chunks of earlier prompts went, each known by the hash of all tokens up to its end.
+// Remembers which replica got the chunks of earlier prompts; a chunk is identified by the hash of all tokens
+// up to its end.
 class PrefixAware final : public Router {
  public:
   RouterChoice choose(const Request& request, std::span<const ReplicaLoad> loads) override {
