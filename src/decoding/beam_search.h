@@ -6,7 +6,7 @@
 // end, complete and live beams are ranked by score = cumulative log-probability / length^length_penalty; the
 // best n of the top k are the answer. The length includes the prompt but not the end of sequence. Another
 // search is a subclass with its own choose(), e.g. diverse_beam_search.h. Source of the rules: vLLM's beam
-// search; early_stopping as in vLLM's former engine.
+// search; early_stopping as vLLM's engine had it.
 #include "decoding/strategy.h"
 
 namespace pagoda {

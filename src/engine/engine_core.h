@@ -40,8 +40,7 @@ class EngineCore {
   // possibly on another thread. Running requests keep their own K/V, and will leave it in the cache again.
   void erase_cached(const CacheOwner& owner, std::function<void(Status)> done);
 
-  // Sleeping; see client.h. A sleeping engine computes nothing; it only ends requests that are past their
-  // deadline.
+  // Sleeping; see client.h. A sleeping engine computes nothing; it only ends late requests.
   Status sleep(std::int32_t level);
   Status wake_up(const WakeOrder& order) { return sleep_.wake_up(order, steps_.drafts().proposer()); }
   bool asleep() const { return sleep_.asleep(); }

@@ -75,8 +75,8 @@ QueuedWork expected_work(const EngineLoad& load, const OrderRecord& record);
 double expected_output(double mean_output_tokens, std::int64_t max_tokens, std::int64_t so_far);
 
 // Seconds from the request's first step to its end, at `step_s` per token after the first, if it may take
-// `allowed_s` in total. The length of an answer is a guess: if it could not fit into the allowed time even
-// when running alone, half of what fits is assumed.
+// `allowed_s` in total. The length of an answer is a guess, capped at half of what would fit into the allowed
+// time if the request ran alone.
 double expected_service(const CostEstimate& cost, const TrafficMeans& means, const Request& request,
                         double allowed_s, double step_s);
 

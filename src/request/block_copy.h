@@ -21,10 +21,9 @@ struct SwapCopy {  // between the pool and the swap space; the list that holds t
 // Draft tokens advance neither: accepted drafts are computed again as ordinary tokens of the next step. A
 // state that spans several runs of pages has one StateCopy per run.
 struct StateCopy {
-  std::int32_t sequence = 0;  // index of the sequence in the batch
-  std::int32_t position =
-      0;                   // num_computed_tokens < position <= num_computed_tokens + tokens, without drafts
-  std::int32_t group = 0;  // KV group of the state
+  std::int32_t sequence = 0;    // index of the sequence in the batch
+  std::int32_t position = 0;    // num_computed_tokens < position <= num_computed_tokens + tokens - drafts
+  std::int32_t group = 0;       // KV group of the state
   std::int32_t first_page = 0;  // first page of the state in this run; it is copied to `page`
   BlockId page{};               // the following pages go to page + 1, …
   std::int32_t count = 1;

@@ -31,7 +31,7 @@ struct Request {
   TimeNs arrival_time = 0;
   TimeNs deadline = 0;  // on the engine's clock; an unfinished request is aborted then; 0: none
   std::optional<std::int32_t> data_parallel_rank;  // engine that must run the request; absent: any
-  bool follows = false;  // the first request of the same call was admitted: never refused for queue time
+  bool follows = false;  // the first request of the same call was accepted: never refused for queue time
 };
 
 }  // namespace pagoda

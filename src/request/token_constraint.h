@@ -3,8 +3,7 @@
 // It deals in token ids, not text, and is created by the request's factory. SamplingParams::allowed_token_ids
 // is separate.
 //     make -> [ fill_mask -> a token is drawn -> advance ]* -> is_terminated, or fill_mask false: a dead end
-//   * Each sequence has one: it is forked with it, survives preemption, ends with it. rollback() undoes
-//   drafts.
+//   * One for each sequence: forked with it, kept over preemption, ends with it. rollback() undoes drafts.
 //   * advance() accepts a token exactly if fill_mask() sets its bit; rollback() restores the state; equal
 //     tokens give equal masks. A run repeats from the decisions alone: StepObserver::on_drafts_chosen,
 //     Candidate::ends, SequenceResult::dead_end.

@@ -2,9 +2,8 @@
 // FairOrder: weighted fair queueing over tenants, so that a tenant with many requests hardly delays a tenant
 // with few. Within a tenant, priority and arrival decide.
 //   * counter: service received / weight; a prompt token counts 1, an output token 2, a cached token 0.1.
-//   * turn: counter + the service still expected for its running groups; the lowest is next. seat: the
-//   tenant's
-//     running sequences / weight; low seats get tokens first, the highest seat is preempted first.
+//   * turn: counter + the service still expected for its running groups; the lowest is next.
+//   * seat: the tenant's running sequences / weight; low seats get tokens first, the highest is preempted.
 //   * A new tenant starts at the floor (the least counter present, or an equal share of all service): absence
 //     earns no credit, and a stream of newcomers starves no tenant.
 // Source: Sheng et al. (OSDI'24): VTC with lift; Goyal et al., "Start-time Fair Queuing" (SIGCOMM'96).
