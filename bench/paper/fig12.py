@@ -136,10 +136,7 @@ def make(column):
             'ShareGPT: vLLM over FasterTransformer, the most ("up to 22x"; no limit is named), by limit in s/token',
             [(f"{limit:g}", 22, max(over)) for limit, over in zip(LIMITS, over_ft)],
             "x",
-            why=(
-                "answers of a batch come together, and short ones wait for the longest: the lower the limit, the more"
-                " that costs"
-            ),
+            why=("answers of a batch come together, and short ones wait for the longest; lower limits cost more"),
             given=each,
         )
     )

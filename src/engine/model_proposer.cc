@@ -136,10 +136,10 @@ bool ModelProposer::follow(Known& known, const SequenceGroup& group, const Seque
     return false;
   }
   kv_->computed(sequence.id, known.text, known.num_computed);
-  return true;
+  return known.num_missing() > 0;  // a sequence that no step has extended has nothing to compute drafts from
 }
 
-// Returns false if the text has a token outside this model's vocabulary, or no K/V is missing.
+// Returns false if the text has a token outside this model's vocabulary.
 bool ModelProposer::take_text(Known& known, const Sequence& sequence) const {
   const auto known_end = std::ranges::mismatch(known.text, sequence.tokens).in1;
   known.text.erase(known_end, known.text.end());
@@ -148,7 +148,7 @@ bool ModelProposer::take_text(Known& known, const Sequence& sequence) const {
     if (sequence.tokens[i] >= config_.vocab_size) return false;
     known.text.push_back(sequence.tokens[i]);
   }
-  return known.num_missing() > 0;
+  return true;
 }
 
 bool ModelProposer::is_worth_catching_up(const Known& known, const Sequence& sequence) const {

@@ -23,6 +23,7 @@ struct DraftOptions {
   std::int32_t num_blocks = 256, max_num_batched_tokens = 64, num_speculative_tokens = 4;
   std::int32_t vocab_size = fake::kVocabulary, disable_by_batch_size = 0;
   double cost = 0;
+  int num_unused = 0;  // proposals before the first that counts
 };
 
 struct Counts final : StepObserver {
@@ -36,8 +37,14 @@ struct Counts final : StepObserver {
 // Compares each draft with the token that the model finds most likely behind the text and the drafts before.
 class CheckedDrafts final : public DraftProposer {
  public:
-  explicit CheckedDrafts(std::unique_ptr<DraftProposer> inner) : inner_(std::move(inner)) {}
+  // The first `num_unused` proposals are dropped, as those for sequences that do not run in the next steps.
+  CheckedDrafts(std::unique_ptr<DraftProposer> inner, int num_unused)
+      : inner_(std::move(inner)), num_unused_(num_unused) {}
   void propose(std::span<const DraftableSequence> sequences, std::int32_t num_decodes) override {
+    for (; num_unused_ > 0 && !sequences.empty(); --num_unused_) {
+      inner_->propose(sequences, num_decodes);
+      for (const DraftableSequence& one : sequences) one.sequence->draft.clear();
+    }
     inner_->propose(sequences, num_decodes);
     for (const DraftableSequence& one : sequences) {
       EXPECT_LE(std::ssize(one.sequence->draft), one.limit);
@@ -58,6 +65,7 @@ class CheckedDrafts final : public DraftProposer {
 
  private:
   std::unique_ptr<DraftProposer> inner_;
+  int num_unused_;
 };
 
 // An engine with a draft model.
@@ -80,7 +88,7 @@ struct Drafting : Rig {
         std::make_unique<PagedKvManager>(
             PagedKvConfig{.block_size = block_size, .num_blocks = drafts.num_blocks, .verify_hits = true}));
     proposer = owned.get();
-    core->steps().drafts().set_proposer(std::make_unique<CheckedDrafts>(std::move(owned)));
+    core->steps().drafts().set_proposer(std::make_unique<CheckedDrafts>(std::move(owned), drafts.num_unused));
     core->add_observer(counts);
   }
   // Nothing is left but what is cached.
@@ -175,6 +183,17 @@ TEST(ModelProposer, ANewTurnFindsItsTextInTheCache) {
   fake::expect_as_reference(next, *second, 64);
   EXPECT_LT(rig.draft_runner->num_computed_tokens - rows, 24);
   EXPECT_EQ(rig.counts.accepted, rig.counts.tried);
+}
+
+// A sequence may miss several steps, during which its text does not grow.
+TEST(ModelProposer, DraftsAgainAfterSequenceWasPaused) {
+  const Request request = make_request(1, {1, 2, 3, 4, 5}, 50);
+  Drafting rig(Options{}, {.num_unused = 6});
+  const auto sink = rig.submit(request);
+  rig.run_all();
+  fake::expect_as_reference(request, *sink, 64);
+  EXPECT_EQ(rig.counts.accepted, rig.counts.tried);
+  EXPECT_GT(rig.counts.accepted, 20);
 }
 
 TEST(ModelProposer, TokensThatItDoesNotKnowHaveNoDrafts) {

@@ -27,17 +27,26 @@ Status BackgroundCalls::start(ApiGeneration call, MemoryReservation memory, std:
   Status started;
   {
     const std::lock_guard lock(mutex_);
-    if (calls_.size() >= max_calls_)
+    if (calls_.size() + num_starting_ >= max_calls_)
       started = resource_exhausted("Too many background requests are running; please try again later.");
+    else
+      ++num_starting_;
   }
-  if (started.ok()) started = generation->start(first_id, now, deadline);
   if (!started.ok()) {
     generation->fail(started);
+    return started;
+  }
+  started = generation->start(first_id, now, deadline);
+  if (!started.ok()) {
+    generation->fail(started);
+    const std::lock_guard lock(mutex_);
+    --num_starting_;
     return started;
   }
   // Wakes the call once, since wake() ignores calls that are not listed yet.
   {
     const std::lock_guard lock(mutex_);
+    --num_starting_;
     calls_[id] = {.generation = std::move(generation), .ended = std::move(ended)};
     woken_.push_back(id);
   }

@@ -43,6 +43,7 @@ class BackgroundCalls final : public DetachedCalls {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Call, std::less<>> calls_;
+  std::size_t num_starting_ = 0;  // counted against max_calls_ and not yet in calls_
   std::deque<std::string> woken_;
   bool stopping_ = false;
   std::thread thread_;  // last, because it uses all members above
