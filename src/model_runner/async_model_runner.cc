@@ -71,7 +71,7 @@ void AsyncModelRunner::loop() {
   }
 }
 
-// Behind a batch that failed nothing is run: what it should have drawn is not there.
+// After a failed batch nothing runs, since the tokens that it should have drawn are missing.
 void AsyncModelRunner::carry_out(Held& held) {
   count_compute_beats(*held.beats);
   held.result = {};

@@ -1,12 +1,12 @@
 #pragma once
-// AsyncModelRunner: runs the batches of another runner on a thread of its own, one after the other, so that
-// the engine can plan a step while the one before it runs. It keeps copies of what batches point to, and puts
-// the tokens that a batch draws into the next one before that is run: the runner behind it never sees
-// kTokenInFlight, and computes what it would have computed for the same batches one by one.
-//     submit -> submit -> wait -> submit -> wait ...; everything else waits until no batch is being run
-// It adds no thread to the computation: the runner's own pool does the work, or its device.
-// Threads: one caller, the engine thread; the functions of `on_tier_news` and `erase_from_tiers` as the
-// runner behind it says.
+// AsyncModelRunner: runs the batches of another runner one after the other on its own thread, so that the
+// engine can plan the next step while the current one runs. It copies all data that a batch points to, and
+// fills in the tokens that the previous batch drew before it runs the next. The wrapped runner therefore
+// never sees kTokenInFlight, and computes exactly what it would for the same batches without overlap.
+//     submit -> submit -> wait -> submit -> wait ...; every other call blocks until no batch is running
+// The thread adds no parallelism to the computation: the wrapped runner's own pool or device does the work.
+// Threads: one caller, the engine thread. Callbacks of on_tier_news() and erase_from_tiers() run where the
+// wrapped runner calls them.
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -23,7 +23,7 @@ namespace pagoda {
 class AsyncModelRunner final : public ModelRunner {
  public:
   explicit AsyncModelRunner(std::unique_ptr<ModelRunner> runner);
-  ~AsyncModelRunner() override;  // once the batches that it was given have been run
+  ~AsyncModelRunner() override;  // waits until all submitted batches have run
 
   bool pools() const override { return runner_->pools(); }
   RotationRule rotation_rule() const override { return runner_->rotation_rule(); }
@@ -31,7 +31,7 @@ class AsyncModelRunner final : public ModelRunner {
   void submit(const ScheduledBatch& batch) override;
   StepResult wait() override;
   StepResult run(const ScheduledBatch& batch) override;
-  // Returns when no batch is being run; what has been drawn is still to be waited for.
+  // Blocks until no batch is running. Results of finished batches still have to be collected with wait().
   void settle();
 
   bool prepare_ahead() override { return settled().prepare_ahead(); }
@@ -52,7 +52,7 @@ class AsyncModelRunner final : public ModelRunner {
   struct Held {
     HeldBatch batch;
     StepResult result;
-    std::atomic<std::uint64_t>* beats = nullptr;  // the submitting thread's
+    std::atomic<std::uint64_t>* beats = nullptr;  // the submitting thread's counter
   };
   ModelRunner& settled() {
     settle();
@@ -63,13 +63,14 @@ class AsyncModelRunner final : public ModelRunner {
 
   const std::unique_ptr<ModelRunner> runner_;
   std::array<Held, kMaxInFlight> held_;  // batch number n at n % kMaxInFlight
-  // The thread's: what the latest batch has drawn, one for each sequence; and its failure, the last.
+  // Used by the worker thread: the tokens that the latest batch drew, one per sequence, and the latest
+  // failure.
   std::vector<TokenId> drawn_;
   Status failed_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::int64_t num_submitted_ = 0, num_run_ = 0, num_waited_ = 0;  // guarded, as stopping_
+  std::int64_t num_submitted_ = 0, num_run_ = 0, num_waited_ = 0;  // guarded by mutex_, like stopping_
   bool stopping_ = false;
   std::thread thread_;
 };

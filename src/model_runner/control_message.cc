@@ -11,11 +11,11 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int32_t kMagic = 0x50474443;  // also tells a rank of another byte order
+constexpr std::int32_t kMagic = 0x50474443;  // also detects a rank with another byte order
 
-// A field added to a batch has to be carried over, or left out on purpose: then change the size here.
-// Left out: what a padded batch would have cost, which is the simulator's, and moves of KV tiers, which an
-// engine of several ranks does not have.
+// Whoever adds a field to a batch must encode it or leave it out on purpose, and then update the size here.
+// Left out: the cost of a padded batch, which only the simulator uses, and tier moves, which an engine of
+// several ranks does not have.
 static_assert(sizeof(void*) != 8 || sizeof(std::vector<int>) != 24 || sizeof(ScheduledBatch) == 12 * 24 + 16);
 static_assert(sizeof(SwapCopy) == 8 && sizeof(BlockCopy) == 8 && sizeof(PageMapping) == 12);
 static_assert(sizeof(StateCopy) == 24 && sizeof(PoolingSpec) == 12);
@@ -31,7 +31,7 @@ class Writer {
   void count(std::size_t value) { word(static_cast<std::int32_t>(value)); }
   void wide(std::int64_t value) { append(&value, sizeof(value)); }
   template <class T>
-  void items(std::span<const T> items) {  // without their number
+  void items(std::span<const T> items) {  // without their count
     static_assert(sizeof(T) % sizeof(std::int32_t) == 0 && std::is_trivially_copyable_v<T>);
     append(items.data(), items.size_bytes());
   }
@@ -63,7 +63,7 @@ class Reader {
     take(&value, sizeof(value));
     return value;
   }
-  // The number of items that follow, each of so many bytes at least.
+  // Reads the count of the items that follow; each has at least `item_bytes` bytes.
   std::size_t count(std::size_t item_bytes) {
     const std::int32_t value = word();
     if (value < 0 || static_cast<std::size_t>(value) > rest_.size() / item_bytes) fail();
@@ -97,8 +97,8 @@ class Reader {
 };
 
 // One sequence in words: computed tokens, prompt tokens, rotation, flags, drafts, prompt_logprobs, first row,
-// and the numbers of tokens, blocks and further tables; where it pools, how; then these, each table with its
-// first row and its number of blocks before it.
+// and the counts of tokens, blocks and further tables; its pooling, if any; then the items. Each further
+// table is preceded by its first row and its number of blocks.
 constexpr std::size_t kSequenceWords = 10, kTableWords = 2;
 constexpr std::int32_t kSample = 1, kWholePrompt = 2, kEmbed = 4, kScore = 8;
 
@@ -115,7 +115,8 @@ void read_pooling(Reader& in, PoolingSpec& pooling) {
   pooling = {.type = static_cast<PoolingType>(type), .dimensions = dimensions, .normalize = normalize == 1};
 }
 
-// How much of message.tokens, .blocks and .tables is one sequence's; spans are made once these stay in place.
+// Number of items of message.tokens, .blocks and .tables per sequence. Spans are made once these vectors are
+// complete.
 struct Lengths {
   std::size_t tokens = 0, blocks = 0, tables = 0;
 };
@@ -158,7 +159,7 @@ Lengths read_sequence(Reader& in, ControlMessage& message, std::vector<std::size
   return out;
 }
 
-// That each is a state of a sequence and a group of this batch, at a place which the step passes.
+// True if each copy names a state of a sequence and a group of this batch, at a position within the step.
 bool are_state_copies(const ScheduledBatch& batch) {
   return std::ranges::all_of(batch.state_copies, [&](const StateCopy& copy) {
     if (copy.sequence < 0 || std::cmp_greater_equal(copy.sequence, batch.sequences.size())) return false;

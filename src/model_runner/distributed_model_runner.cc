@@ -15,11 +15,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kStartTimeout{600'000};  // loading weights; a dead rank is noticed at once
+constexpr milliseconds kStartTimeout{600'000};  // loading weights; a dead rank is noticed immediately
 constexpr milliseconds kPingInterval{1'000};
 constexpr milliseconds kStopTimeout{500};
 
-// Rank 0's first message: the options that have to be the same on every rank.
+// The first message of rank 0: options that must be equal on every rank.
 struct RankSetup {
   std::int32_t max_num_batched_tokens = 0, max_num_seqs = 0, block_size = 0, deterministic = 0;
   std::int32_t kv_windows = 0, max_context = 0, max_draft_tokens = 0;
@@ -40,7 +40,7 @@ RankSetup setup_of(const RunnerOptions& options) {
   return setup;
 }
 
-// Rank 0's options on every rank. Values are checked by the runner, as flags are.
+// Applies rank 0's options on every rank. The runner checks the values, as it does those of flags.
 Status agree_on_options(RunnerOptions& options) {
   RankSetup setup = setup_of(options);
   const auto sent = std::as_bytes(std::span(&setup, 1));
@@ -61,7 +61,8 @@ Status agree_on_options(RunnerOptions& options) {
   return ok_status();
 }
 
-// A rank's report to rank 0 once it has loaded its part, once it is connected, and once it has its KV cache.
+// A rank's report to rank 0, sent after it has loaded its part, after it is connected, and after KV cache
+// allocation.
 struct RankReport {
   std::int32_t ok = 0;
   std::int32_t num_layers = 0, hidden_size = 0, vocab_size = 0;  // all ranks must have the same model
@@ -90,7 +91,7 @@ RankReport make_report(const Status& status, const RankRunner* runner) {
   return report;
 }
 
-// Every rank's report on rank 0; the first error, if there is one. On the others: the own error.
+// On rank 0: the totals of all ranks' reports, or the first error. On other ranks: the rank's own error.
 Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Status& own,
                                     const RankRunner* runner) {
   const RankReport mine = make_report(own, runner);
@@ -123,8 +124,8 @@ Result<RankTotals> exchange_reports(const ParallelContext& parallel, const Statu
   return totals;
 }
 
-// A question that may be answered by no: the first refusal, on rank 0; `lost` when the ranks could not be
-// asked.
+// Answers to a request that ranks may refuse. `refused`: the first refusal, on rank 0. `lost`: set if the
+// ranks could not be reached.
 struct Answers {
   Status lost, refused;
 };
@@ -147,13 +148,14 @@ Answers exchange_answers(const ParallelContext& parallel, const Status& own, Ran
   return answers;
 }
 
-// Until rank 0 has something to say: it pings once a second, so that silence means that it is gone.
+// How long a rank waits for rank 0, which pings once a second: longer silence means that rank 0 is gone.
 milliseconds silence_limit(const ParallelContext& parallel, bool serving) {
   if (parallel.timeout == kNoTimeout) return kNoTimeout;
   return serving ? 2 * parallel.timeout + 2 * kPingInterval : kStartTimeout;
 }
 
-// A virtual cache as rank 0 describes it, in this rank's layout. Sizes are checked where they are used.
+// Allocates the virtual cache that rank 0 describes, in this rank's layout. Sizes are checked where they are
+// used.
 Status allocate_virtual(RankRunner& runner, const ControlMessage& message) {
   const KvLayout own = runner.kv_page_layout();
   if (message.block_size < 1 || message.block_size > 1 << 20 || message.shape.num_tensors < 1 ||
@@ -239,7 +241,7 @@ Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
   if (local) runner->local_ = *std::move(local);
   auto totals = exchange_reports(options.parallel, status, runner->local_.get());
   if (!totals) return runner->fail(totals.error());
-  // A connection may take memory of the ranks' devices, and keys and values have what is left.
+  // A connection may take device memory; the KV cache gets the rest.
   totals = exchange_reports(options.parallel, runner->local_->connect(), runner->local_.get());
   if (!totals) return runner->fail(totals.error());
   runner->totals_ = *totals;
@@ -249,7 +251,7 @@ Result<std::unique_ptr<DistributedModelRunner>> DistributedModelRunner::create(
 DistributedModelRunner::~DistributedModelRunner() {
   if (lost_) return;
   encode_signal(ControlKind::stop, message_);
-  (void)send(kStopTimeout);  // a rank that does not hear it ends with rank 0
+  (void)send(kStopTimeout);  // a rank that misses the message ends with rank 0
 }
 
 Status DistributedModelRunner::fail(Status status) {
@@ -288,7 +290,7 @@ Status DistributedModelRunner::create_kv_pages(std::int64_t first, std::int64_t 
   return answers.lost.ok() ? std::move(answers.refused) : fail(std::move(answers.lost));
 }
 
-// A rank that could not is no rank lost: it can be asked again.
+// A rank that failed this is not lost: rank 0 may retry.
 Status DistributedModelRunner::change_memory_of_all(ControlKind kind) {
   encode_signal(kind, message_);
   if (Status status = send(parallel_.timeout); !status.ok()) return fail(std::move(status));
@@ -334,7 +336,7 @@ Status DistributedModelRunner::heartbeat() {
 
 Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options, const LoadRank& load) {
   CHECK(options.parallel.communicator != nullptr && options.parallel.rank() != 0);
-  options.num_blocks = options.num_swap_blocks = 0;  // allocate follows
+  options.num_blocks = options.num_swap_blocks = 0;  // an allocate message follows
   PAGODA_RETURN_IF_ERROR(agree_on_options(options));
   auto local = load(std::move(source), options);
   const Status loaded = local ? ok_status() : local.error();

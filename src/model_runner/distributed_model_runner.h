@@ -1,14 +1,13 @@
 #pragma once
 // The model on the ranks of a tensor-parallel group. Rank 0 has a DistributedModelRunner, which broadcasts
-// each batch (control_message.h), runs its own part and samples; every other rank is in serve_rank() and
+// each batch (control_message.h), runs its own part and samples. Every other rank runs serve_rank(), which
 // carries out messages. A rank computes its part on the CPU, or on a device of its own (rank_runner.h):
-//   * load, allocate, create: weights; the KV cache, with rank 0's number of blocks; more pages of a virtual
-//     cache;
-//   * step: rank 0's batch; sums and logits meet inside DecoderModel;
+//   * load, allocate, create: weights; the KV cache, with rank 0's number of blocks; more virtual pages;
+//   * step: rank 0's batch; DecoderModel exchanges sums and logits;
 //   * ping: once a second while the engine is idle; release, load: sleep and wake up; stop: the end.
-// Invariant: a rank decides nothing; all make the same collective calls in the same order. A rank that is
-// dead or late fails run() or heartbeat(), which ends the engine; the other ranks leave serve_rank() with
-// that error. Source: PagedAttention (SOSP'23) §4.6. Threads: one caller, the engine thread.
+// Invariant: a rank decides nothing; all ranks make the same collective calls in the same order. If a rank is
+// dead or late, run() or heartbeat() fails, which ends the engine; serve_rank() returns that error on the
+// other ranks. Source: PagedAttention (SOSP'23) §4.6. Threads: one caller, the engine thread.
 #include <cstdint>
 #include <memory>
 
@@ -21,35 +20,35 @@ namespace pagoda {
 struct RankTotals {
   std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   std::vector<std::int32_t> kv_heads;  // by rank
-  // On devices: bytes for blocks that all ranks have room for, once graphs are there.
+  // On devices: bytes for KV blocks that fit on every rank after graphs are captured.
   std::int64_t device_bytes = 0;
 };
 
 Result<std::unique_ptr<RankRunner>> load_on_cpu(std::shared_ptr<const ModelSource> source,
                                                 const RunnerOptions& options);
 
-// Time of the steps so far on rank 0, and the part spent in calls to the group, waiting for slower ranks
-// included.
+// Time of all steps so far on rank 0, and the part of that time spent in collective calls, including the wait
+// for slower ranks.
 struct RankSteps {
   std::int64_t steps = 0, message_bytes = 0;        // control messages
-  std::int64_t exchanges = 0, exchanged_bytes = 0;  // sums and gathers; bytes: what rank 0 brought
+  std::int64_t exchanges = 0, exchanged_bytes = 0;  // sums and gathers; bytes contributed by rank 0
   double seconds = 0, communication_seconds = 0;
 };
 
 class DistributedModelRunner final : public ModelRunner {
  public:
-  // options.parallel is rank 0 of a group. Returns when every rank has loaded its part, or with the first
-  // rank's error, naming it.
+  // options.parallel must be rank 0 of a group. Returns when every rank has loaded its part, or with the
+  // error of the first rank that failed, naming the rank.
   static Result<std::unique_ptr<DistributedModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                                 const RunnerOptions& options,
                                                                 const LoadRank& load = load_on_cpu);
-  ~DistributedModelRunner() override;  // tells the others to stop
+  ~DistributedModelRunner() override;  // tells the other ranks to stop
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0);
-  // RankRunner's virtual cache; other ranks' pages have their own size (virtual_kv_plan.h).
+  // See RankRunner; page sizes differ between ranks (virtual_kv_plan.h).
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks);
-  // Not ok: some rank could not; nothing is lost by it.
+  // An error if some rank could not create the pages; the cache is unchanged then.
   Status create_kv_pages(std::int64_t first, std::int64_t count);
   bool pools() const override { return local().pools(); }
   RotationRule rotation_rule() const override { return local().rotation_rule(); }
@@ -79,8 +78,8 @@ class DistributedModelRunner final : public ModelRunner {
   bool lost_ = false;
 };
 
-// Worker loop of ranks > 0. Returns ok when rank 0 sends stop. Options that have to be the same everywhere
-// are rank 0's.
+// Worker loop of ranks > 0. Returns ok when rank 0 sends stop. Options that must be equal on all ranks are
+// taken from rank 0.
 Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions options,
                   const LoadRank& load = load_on_cpu);
 

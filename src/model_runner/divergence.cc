@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// Positions whose whole distributions are held at a time.
+// Number of positions whose full distributions are in memory at a time.
 constexpr std::size_t kStep = 16;
 
 // `by_token` is scratch.
@@ -23,7 +23,7 @@ double divergence(const TokenLogprobs& reference, const TokenLogprobs& other, st
   return std::max(sum, 0.0);
 }
 
-// The standard error of the mean of independent values.
+// Standard error of the mean of independent values.
 double standard_error(std::span<const double> values, double mean) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: a model runner against one line of a golden file, in float32 to 1e-3 of a log-probability,
-// unless a test says otherwise.
+// For tests: compares a model runner with one line of a golden file, in float32. Log-probabilities must agree
+// within 1e-3 unless a test passes another tolerance.
 #include <gtest/gtest.h>
 
 #include "model_runner/test_sequences.h"
@@ -24,7 +24,7 @@ inline void expect_top(const std::vector<TokenLogprob>& got, const boost::json::
   }
 }
 
-// One golden line: the prompt with its log-probabilities, then the golden's own continuation, token by token.
+// Checks one golden line: the prompt's log-probabilities, then the golden continuation, token by token.
 inline void expect_golden(Driver driver, const boost::json::object& line, double tolerance = kGoldenTolerance,
                           AdapterId adapter = kNoAdapter) {
   SCOPED_TRACE(line.contains("name") ? std::string(line.at("name").as_string()) : "unnamed");
@@ -34,7 +34,7 @@ inline void expect_golden(Driver driver, const boost::json::object& line, double
   sequence.params.logprobs = 10;
   ASSERT_TRUE(driver.step({&sequence}, 1 << 20).ok());
 
-  // Some long prompts come without log-probabilities.
+  // Some long prompts have no log-probabilities.
   if (line.contains("prompt_logprobs") && line.at("prompt_logprobs").is_array()) {
     const std::vector<double> expected = numbers_of(line.at("prompt_logprobs"));
     ASSERT_EQ(sequence.prompt_scores.size(), sequence.tokens.size() - 1);

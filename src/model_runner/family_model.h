@@ -1,6 +1,6 @@
 #pragma once
-// For tests: the small models of tests/fixtures/families, written into a folder of their own. A fixture says
-// which tensors there are; what is in them follows from their names (tests/fixtures/make_families.py).
+// For tests: writes the small models of tests/fixtures/families into folders. A fixture lists a model's
+// tensors; their values are derived from their names (tests/fixtures/make_families.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline boost::json::object read_family(const std::string& name) {
   return boost::json::parse(std::string(std::istreambuf_iterator<char>(file), {})).as_object();
 }
 
-// All fixtures.
+// Returns the names of all fixtures, sorted.
 inline std::vector<std::string> all_families() {
   std::vector<std::string> names;
   for (const auto& file : std::filesystem::directory_iterator(PAGODA_SOURCE_DIR "/tests/fixtures/families"))
@@ -80,7 +80,7 @@ inline std::string_view floats_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// The halves of MXFP4 weights are bytes: the values, rounded down.
+// MXFP4 blocks and scales are stored as bytes: the values, rounded down.
 inline bool are_bytes(std::string_view name) {
   return name.ends_with("_blocks") || name.ends_with("_scales");
 }
@@ -109,8 +109,8 @@ inline void write_safetensors(const std::string& path, const std::vector<FamilyT
   file << data;
 }
 
-// A folder with config.json and model.safetensors, made anew; of encoders with what sentence-transformers
-// puts beside.
+// Writes config.json and model.safetensors into `where`; for encoders also the files that
+// sentence-transformers adds.
 inline std::string write_family(const std::string& name, const std::string& where) {
   const boost::json::object family = read_family(name);
   std::filesystem::create_directories(where);
@@ -145,8 +145,8 @@ inline std::string from_base64(std::string_view text) {
   return out;
 }
 
-// MXFP4 weights as converters write them: rows first, first + step, ... of each expert, each block's scale
-// before it, and elements i and i + 16 in one byte.
+// MXFP4 weights as converters write them: rows first, first + step, ... of each expert; a block's scale
+// precedes it, and elements i and i + 16 share a byte.
 inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& scales, std::size_t first,
                                 std::size_t step) {
   const std::string pairs = bytes_of(blocks), powers = bytes_of(scales);
@@ -165,7 +165,8 @@ inline std::string joined_mxfp4(const FamilyTensor& blocks, const FamilyTensor& 
   return out;
 }
 
-// A tensor as converters write it into GGUF. `what` is the kind of conversion and its numbers.
+// Returns a tensor's values as converters write them into GGUF. `what`: the kind of conversion and its
+// arguments.
 inline std::vector<float> converted(const FamilyTensor& tensor, const boost::json::array& what) {
   if (what.empty()) return tensor.values;
   const std::string_view kind = what[0].as_string();
@@ -179,43 +180,44 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
   };
   if (kind == "plus") {
     for (const float value : tensor.values) out.push_back(value + what[1].to_number<float>());
-  } else if (kind == "times_rows") {  // so many rows times this, so many times that, ...
+  } else if (kind == "times_rows") {  // (number of rows, factor) pairs
     for (std::size_t i = 1; i + 1 < what.size(); i += 2)
       for (std::size_t left = number(i) * columns; left > 0; --left)
         out.push_back(tensor.values[out.size()] * what[i + 1].to_number<float>());
     take(out.size(), tensor.values.size() - out.size());
-  } else if (kind == "from") {  // without the rows before
+  } else if (kind == "from") {  // drops the first rows
     take(number(1) * columns, tensor.values.size() - number(1) * columns);
-  } else if (kind == "half") {  // one half of each matrix's rows: gate, or up
+  } else if (kind == "half") {  // one half of each matrix's rows: gate or up
     const std::size_t matrix = extent(tensor.shape.size() - 2) * extent(tensor.shape.size() - 1);
     for (std::size_t begin = 0; begin < tensor.values.size(); begin += matrix)
       take(begin + number(1) * matrix / 2, matrix / 2);
-  } else if (kind == "columns") {  // first, first + step, ..., so many of each expert's matrix, as rows
+  } else if (kind ==
+             "columns") {  // columns first, first + step, ... (`count`) of each expert's matrix, as rows
     const std::size_t width = extent(tensor.shape.size() - 1), height = columns / width;
     for (std::size_t expert = 0; expert < rows; ++expert)
       for (std::size_t i = 0; i < number(3); ++i)
         for (std::size_t row = 0; row < height; ++row)
           take((expert * height + row) * width + number(1) + i * number(2), 1);
-  } else if (kind == "heads") {  // so many rows of each head, from one on, or these transposed
+  } else if (kind == "heads") {  // `count` rows of each head from an offset on, optionally transposed
     const std::size_t count = number(3), head_rows = rows / number(1);
     for (std::size_t head = 0; head < number(1); ++head)
       for (std::size_t i = 0; i < count * columns; ++i)
         take(
             (head * head_rows + number(2)) * columns + (number(4) != 0 ? i % count * columns + i / count : i),
             1);
-  } else if (kind == "rows" || kind == "rate") {  // so many at once, these of them; rate: minus their exp
+  } else if (kind == "rows" || kind == "rate") {  // selected groups of rows; rate: -exp(value)
     for (std::size_t i = 2; i < what.size(); ++i) take(number(i) * number(1) * columns, number(1) * columns);
     if (kind == "rate")
       for (float& value : out) value = -std::exp(value);
-  } else if (kind == "column_blocks") {  // blocks of so many columns, in this order
+  } else if (kind == "column_blocks") {  // blocks of columns, reordered
     for (std::size_t row = 0; row < rows; ++row)
       for (std::size_t i = 2; i < what.size(); ++i) take(row * columns + number(i) * number(1), number(1));
-  } else if (kind == "permute") {  // halves of a head become neighbours
+  } else if (kind == "permute") {  // halves of a head become interleaved
     const std::size_t half = rows / number(1) / 2;
     for (std::size_t head = 0; head < number(1); ++head)
       for (std::size_t i = 0; i < half; ++i)
         for (const std::size_t part : {0, 1}) take(((head * 2 + part) * half + i) * columns, columns);
-  } else {  // "ungroup": all queries, all keys, all values
+  } else {  // "ungroup": all queries, then all keys, then all values
     const std::size_t heads = number(1), kv = number(2), head_values = number(3) * columns,
                       group = heads / kv;
     for (std::size_t head = 0; head < heads; ++head)
@@ -227,7 +229,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
   return out;
 }
 
-// The same model in GGUF, or "" where the fixture has none.
+// Writes the same model as GGUF; returns its path, or "" if the fixture has no GGUF form.
 inline std::string write_family_gguf(const std::string& name, const std::string& folder) {
   const boost::json::object family = read_family(name);
   if (!family.contains("gguf")) return "";
@@ -260,7 +262,7 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
     std::vector<float> values;
     if (!what.empty() && what[0] == "values") {
       for (std::size_t i = 1; i < what.size(); ++i) values.push_back(what[i].to_number<float>());
-    } else if (!what.empty() && what[0] == "stack") {  // a tensor for each expert
+    } else if (!what.empty() && what[0] == "stack") {  // one tensor per expert
       for (std::int64_t expert = 0; expert < what[1].to_number<std::int64_t>(); ++expert) {
         std::string one = from;
         one.replace(one.find("{}"), 2, std::to_string(expert));
@@ -270,13 +272,13 @@ inline std::string write_family_gguf(const std::string& name, const std::string&
     } else {
       values = converted(tensor_named(from), what);
     }
-    values.resize((values.size() + 7) / 8 * 8, 0.0f);  // each begins at a multiple of 32 bytes
+    values.resize((values.size() + 7) / 8 * 8, 0.0f);  // each tensor begins at a multiple of 32 bytes
     file << floats_of(values);
   }
   return path;
 }
 
-// The options that small models run with.
+// Returns the options that the small models run with.
 inline RunnerOptions family_options() {
   RunnerOptions options;
   options.dtype = "float32";
@@ -286,7 +288,7 @@ inline RunnerOptions family_options() {
   return options;
 }
 
-// The runner of a model, or a failure of the test and null.
+// Returns a runner for a model; on an error adds a test failure and returns null.
 inline std::unique_ptr<LocalModelRunner> new_runner(Result<std::unique_ptr<ModelSource>> source,
                                                     const RunnerOptions& options) {
   if (!source) {

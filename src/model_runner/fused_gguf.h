@@ -1,7 +1,7 @@
 #pragma once
-// For tests: a GGUF file as other versions and options of llama.cpp's converter write it: query, key and
-// value in one matrix (--fuse-qkv), gate above up (of experts by --fuse-gate-up-exps), outer dimensions of 1
-// left out (older files).
+// For tests: rewrites a GGUF file as other versions and options of llama.cpp's converter write it: query, key
+// and value in one matrix (--fuse-qkv), gate and up in one (for experts: --fuse-gate-up-exps), and without
+// outer dimensions of 1 (older files).
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -16,7 +16,7 @@ namespace pagoda::testing {
 
 class FusedGguf {
  public:
-  // Writes the file in place of `path`; how many tensors are in another, or left a dimension.
+  // Overwrites `path`. Returns the number of tensors that were fused plus the number of dimensions dropped.
   static int write(const std::string& path) {
     FusedGguf file(path);
     file.fuse_all();
@@ -79,7 +79,7 @@ class FusedGguf {
     return found == tensors_.end() ? nullptr : &*found;
   }
 
-  // As the converter does: where all are there, and all have a bias or none has.
+  // Fuses as the converter does: only if all tensors exist, and all or none of them have a bias.
   void fuse(const std::string& layer, const std::vector<std::string>& names, const std::string& fused) {
     std::size_t weights = 0, biases = 0;
     for (const std::string& name : names) {
@@ -134,7 +134,7 @@ class FusedGguf {
     return {reinterpret_cast<const char*>(&value), sizeof value};
   }
 
-  std::string metadata_;  // and what stands before it
+  std::string metadata_;  // metadata and the file header before it
   std::vector<Tensor> tensors_;
   int changed_ = 0;
 };

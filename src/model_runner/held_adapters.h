@@ -1,6 +1,6 @@
 #pragma once
-// HeldAdapters: the adapters of a step's rows, held while the step is computed: the requests hold theirs
-// until they end, and a step does not rely on it. Threads: the runner's.
+// HeldAdapters: keeps the adapters of a step's rows alive while the step is computed. Requests hold their
+// adapters until they end, but a step does not rely on that. Threads: the runner's.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,7 +12,7 @@ namespace pagoda {
 
 class HeldAdapters {
  public:
-  // By row, AdapterIds that the set has; none at all where no row has one.
+  // `ids`: the AdapterId of each row, all in `set`; empty if no row has an adapter.
   void hold(const AdapterSet* set, std::span<const std::int32_t> ids) {
     clear();
     auto last = static_cast<std::int32_t>(kNoAdapter);
@@ -31,7 +31,7 @@ class HeldAdapters {
     of_rows_.clear();
   }
   std::span<const AdapterFactors* const> of_rows() const { return of_rows_; }
-  // Each at least once.
+  // Every adapter of the step, at least once.
   std::span<const std::shared_ptr<const AdapterFactors>> held() const { return held_; }
 
  private:

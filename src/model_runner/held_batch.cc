@@ -23,7 +23,7 @@ void HeldBatch::copy(const ScheduledBatch& from) {
   tokens_.clear();
   blocks_.clear();
   tables_.clear();
-  tokens_.reserve(num_tokens);  // so that what is put in stays where it is
+  tokens_.reserve(num_tokens);  // so that spans into the vectors stay valid
   blocks_.reserve(num_blocks);
   tables_.reserve(num_tables);
   const auto keep = [](auto& in, const auto& some) {

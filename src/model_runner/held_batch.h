@@ -1,7 +1,7 @@
 #pragma once
-// HeldBatch: a batch with all that it points to but parameters, masks and partial vectors, for a runner that
-// carries it out once the batch before it has drawn its tokens (ScheduledSequence::drawn_at). Threads: one at
-// a time.
+// HeldBatch: a copy of a batch and of the data it points to, except parameters, masks and partial vectors.
+// Used by a runner that must wait for the previous batch to draw its tokens (ScheduledSequence::drawn_at).
+// Threads: one at a time.
 #include <span>
 #include <vector>
 
@@ -13,18 +13,19 @@ namespace pagoda {
 class HeldBatch {
  public:
   void copy(const ScheduledBatch& from);
-  // Fills in what the batch before it has drawn, by sequence: nothing is in flight any more.
+  // Fills in the tokens that the previous batch drew, by sequence; afterwards no token of the batch is in
+  // flight.
   void fill_in(std::span<const TokenId> drawn);
   const ScheduledBatch& batch() const { return batch_; }
 
  private:
   ScheduledBatch batch_;
-  std::vector<TokenId> tokens_;  // all_tokens of each sequence, and then a token that is not known yet
+  std::vector<TokenId> tokens_;  // all_tokens of each sequence, followed by any token not known yet
   std::vector<BlockId> blocks_;
   std::vector<KvTable> tables_;
 };
 
-// The first token that was drawn for each sequence; kTokenInFlight: none was.
+// Returns the first token drawn for each sequence; kTokenInFlight if none was drawn.
 std::vector<TokenId> drawn_tokens(const StepResult& result);
 
 }  // namespace pagoda

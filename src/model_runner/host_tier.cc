@@ -37,7 +37,7 @@ bool HostTier::fetch(const TierRow& row, std::span<std::byte> bytes) {
     if (it == entries_.end()) return false;
     entry = &it->second;
     if (entry->tokens != row.tokens || bytes.size() != entry->pages.size() * page_bytes_) return false;
-    ++entry->num_readers;  // it stays where it is
+    ++entry->num_readers;  // keeps the entry in place
   }
   for (std::size_t i = 0; i < entry->pages.size(); ++i)
     std::memcpy(bytes.data() + i * page_bytes_, page(entry->pages[i]), page_bytes_);
@@ -78,7 +78,7 @@ bool HostTier::store(const TierRow& row, std::span<const std::byte> bytes, std::
   for (std::size_t i = 0; i < entry.pages.size(); ++i)
     std::memcpy(page(entry.pages[i]), bytes.data() + i * page_bytes_, page_bytes_);
   const std::lock_guard lock(mutex_);
-  if (entries_.contains(row.key) || by_use_.contains(row.use)) {  // stored twice at once
+  if (entries_.contains(row.key) || by_use_.contains(row.use)) {  // stored twice concurrently
     free_.insert(free_.end(), entry.pages.rbegin(), entry.pages.rend());
     return entries_.contains(row.key);
   }
@@ -112,13 +112,13 @@ void HostTier::hold(std::span<const TierKey> keys, TimeNs until) {
   }
 }
 
-// The bytes stay until other rows take their pages: this memory ends with the process.
+// The bytes remain until other rows reuse the pages: this memory ends with the process.
 Status HostTier::erase(const TierErase& what) {
   const std::lock_guard lock(mutex_);
   for (const TierKey& key : what.keys) {
     const auto it = entries_.find(key);
     if (it == entries_.end()) continue;
-    CHECK(it->second.num_readers == 0);  // nothing else is asked of it meanwhile
+    CHECK(it->second.num_readers == 0);  // no other call is in progress during an erase
     free_.insert(free_.end(), it->second.pages.rbegin(), it->second.pages.rend());
     by_use_.erase(it->second.use);
     entries_.erase(it);

@@ -1,7 +1,7 @@
 #pragma once
-// HostTier: a KvTier in this process's memory (--kv-offloading-size): so many pages, reserved at once and
-// resident as they are used. Rows used longest ago go first. Threads: as kv_tier.h says; bytes are copied
-// outside of its lock.
+// HostTier: a KvTier in this process's memory (--kv-offloading-size): a fixed number of pages, reserved at
+// once and resident as they are used. The least recently used rows are evicted first. Threads: as in
+// kv_tier.h; bytes are copied outside the lock.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@ namespace pagoda {
 
 class HostTier final : public KvTier {
  public:
-  // A tier of so many pages; a row takes a whole number of them. invalid_argument: there are none.
+  // Creates a tier of `num_pages` pages; a row takes a whole number of pages. invalid_argument: no pages.
   static Result<std::unique_ptr<HostTier>> create(std::int64_t num_pages, std::size_t page_bytes);
 
   std::string_view medium() const override { return "CPU"; }
@@ -27,7 +27,7 @@ class HostTier final : public KvTier {
   [[nodiscard]] bool store(const TierRow& row, std::span<const std::byte> bytes,
                            std::vector<TierKey>& gone) override;
   void touch(const TierRow& row) override;
-  // Half of the pages at most are held.
+  // Holds at most half of the pages.
   void hold(std::span<const TierKey> keys, TimeNs until) override;
   Status erase(const TierErase& what) override;
   void erase_all() override;
@@ -41,7 +41,8 @@ class HostTier final : public KvTier {
     TimeNs held_until = 0;
   };
   HostTier(Memory memory, std::int32_t num_pages, std::size_t page_bytes);
-  // With the lock held. False: those that could go for a row of this use are not enough.
+  // Called with the lock held. Returns false if evicting every row that may be evicted for a row of this use
+  // would not free enough pages.
   bool make_space(std::size_t num_pages, std::uint64_t use, std::vector<TierKey>& gone);
   std::byte* page(std::int32_t at) const {
     return memory_.data() + static_cast<std::size_t>(at) * page_bytes_;

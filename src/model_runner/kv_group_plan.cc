@@ -12,15 +12,15 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kTokensBesideState = 1024;
-constexpr double kNoPadding = 0.01;       // beside states
+constexpr double kNoPadding = 0.01;       // with states
 constexpr std::int64_t kPieceAlign = 64;  // bytes
 
-// Elements that a layer keeps of a token.
+// Number of elements that a layer keeps per token.
 std::int64_t size_of(const LayerState& layer) {
   return std::int64_t{layer.num_kv_heads} * layer.head_size * (layer.latent_size > 0 ? 1 : 2);
 }
 
-// Whether it has keys and values of its own.
+// True if the layer has keys and values of its own.
 bool has_kv(const LayerState& layer) {
   return layer.of_layer < 0 && layer.kind != LayerState::Kind::state && layer.kind != LayerState::Kind::none;
 }
@@ -29,7 +29,7 @@ std::int64_t piece_bytes(std::int64_t floats) {
   return (floats * static_cast<std::int64_t>(sizeof(float)) + kPieceAlign - 1) / kPieceAlign * kPieceAlign;
 }
 
-// Pieces of all layers' states, in bytes.
+// Sizes in bytes of the pieces of all layers' states.
 std::vector<std::int64_t> state_pieces(std::span<const LayerState> layers) {
   std::vector<std::int64_t> pieces;
   for (const LayerState& layer : layers)
@@ -37,8 +37,8 @@ std::vector<std::int64_t> state_pieces(std::span<const LayerState> layers) {
   return pieces;
 }
 
-// Pages that layers of these sizes take in this order, each after the previous ones if it fits. For
-// each layer: its page, and its number in the page.
+// Number of pages for layers of these sizes in order; each layer goes behind the previous ones if it fits.
+// add() returns the layer's page and its index within the page.
 struct Packing {
   std::int32_t pages = 0, layer = 0;
   std::int64_t used = 0, page_size;
@@ -60,10 +60,10 @@ std::int64_t pages_of(const std::vector<std::int64_t>& sizes, std::int64_t page_
   return packing.pages;
 }
 
-// The same of the pieces of states: each goes into the first page that has room for it.
+// The same for pieces of states: each goes into the first page with enough space.
 struct StatePacking {
   std::int64_t page_bytes;
-  std::vector<std::int64_t> used = {};  // bytes used of each page
+  std::vector<std::int64_t> used = {};  // bytes used in each page
 
   StatePlace add(std::int64_t bytes) {
     auto page = std::ranges::find_if(used, [&](std::int64_t so_far) { return so_far + bytes <= page_bytes; });
@@ -88,7 +88,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   KvGroupPlan plan;
   if (std::ranges::all_of(layers,
                           [](const LayerState& layer) { return layer.kind == LayerState::Kind::none; })) {
-    plan.page_layers = 1;  // one layer's, used again by the next
+    plan.page_layers = 1;  // one layer's; the next layer uses it again
     return plan;
   }
   const std::vector<std::int64_t> pieces = state_pieces(layers);
@@ -97,7 +97,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   const auto window_of = [&](const LayerState& layer) {
     return windows && layer.kind == LayerState::Kind::window && layer.window < max_context ? layer.window : 0;
   };
-  std::vector<std::int32_t> kinds;  // windows; 0 sees everything, and comes first
+  std::vector<std::int32_t> kinds;  // window lengths; 0 is full attention and comes first
   for (const LayerState& layer : layers)
     if (has_kv(layer)) kinds.push_back(window_of(layer));
   std::ranges::sort(kinds);
@@ -105,7 +105,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   const auto group_of = [&](const LayerState& layer) {
     return static_cast<std::size_t>(std::ranges::find(kinds, window_of(layer)) - kinds.begin());
   };
-  std::vector<std::vector<std::int64_t>> sizes(kinds.size());  // layers of each group
+  std::vector<std::vector<std::int64_t>> sizes(kinds.size());  // sizes of the layers of each group
   std::int64_t total = 0, largest = 1;
   for (const LayerState& layer : layers) {
     if (!has_kv(layer)) continue;
@@ -113,7 +113,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
     total += size_of(layer);
     largest = std::max(largest, size_of(layer));
   }
-  // States are as many bytes; of the pages of a sequence they are a row's, among many rows of the others.
+  // States take a fixed number of bytes: one row per sequence, among many rows of the other groups.
   const auto units = [&](std::int64_t bytes) { return (bytes + unit_bytes - 1) / unit_bytes; };
   const std::int64_t rows = pieces.empty() ? 1 : (kTokensBesideState + block_size - 1) / block_size;
   total *= rows;
@@ -121,9 +121,9 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
     total += units(bytes);
     largest = std::max(largest, units(bytes));
   }
-  // Pages of any number of layers of one size, or of a whole group.
+  // Candidate pages hold any number of layers of one size, or a whole group.
   std::vector<std::int64_t> candidates = {largest};
-  if (kinds.empty()) {  // states alone
+  if (kinds.empty()) {  // only states
     std::int64_t whole = 0;
     for (const std::int64_t bytes : pieces) candidates.push_back(whole += units(bytes));
   }
@@ -158,7 +158,7 @@ KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t bloc
   for (const LayerState& layer : layers) {
     plan.first_piece.push_back(static_cast<std::int32_t>(plan.pieces.size()));
     for (const std::int64_t floats : layer.pieces) plan.pieces.push_back(state.add(piece_bytes(floats)));
-    if (!has_kv(layer)) {  // another's, or none
+    if (!has_kv(layer)) {  // shares another layer's, or has none
       plan.layers.push_back(layer.of_layer >= 0 ? plan.layers[static_cast<std::size_t>(layer.of_layer)]
                                                 : KvPlace{});
       plan.layers.back().own = false;
@@ -192,11 +192,11 @@ KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers) 
   page.num_layers = plan.page_layers;
   if (plan.uniform) return page;
   page.num_layers = page.num_kv_heads = 1;
-  std::int64_t widest = 0, used = 0;  // bytes of a token
+  std::int64_t widest = 0, used = 0;  // bytes per token
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const KvPlace& place = plan.layers[i];
     if (!place.own) continue;
-    used = 0;  // bytes of this layer's page, up to this layer
+    used = 0;  // bytes of this layer's page, up to and including this layer
     for (std::size_t other = 0; other <= i; ++other) {
       const KvPlace& before = plan.layers[other];
       if (before.own && before.group == place.group && before.page == place.page)
@@ -215,7 +215,7 @@ KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers) 
 std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<const KvLayout> layers,
                                          const KvLayout& page) {
   std::vector<LayerInPage> out;
-  if (plan.layers.empty()) return out;  // nothing is kept
+  if (plan.layers.empty()) return out;  // the model keeps nothing
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const KvPlace& place = plan.layers[i];
     if (plan.uniform) {
@@ -236,7 +236,7 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
       one.block_size = page.block_size;
       offset += static_cast<std::int64_t>(one.layer_bytes());
     }
-    // As layer 1 of layers so far apart.
+    // Expressed as layer 1 of a layout whose layer stride is the offset.
     layout.num_layers = 2;
     layout.layer_stride = offset;
     out.push_back({layout, offset > 0 ? 1 : 0});
@@ -247,7 +247,7 @@ std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<cons
 Result<KvGroupPlan> in_blocks_of(KvGroupPlan plan, const KvLayout& page) {
   for (KvGroup& group : plan.groups) group.tokens_per_row = page.block_size;
   if (!plan.has_states()) return plan;
-  // Copies and swaps leave out the padding of a page.
+  // Copies and swaps skip the padding of a page.
   const auto page_bytes = static_cast<std::int64_t>(page.block_bytes());
   const std::int64_t largest = std::ranges::max(plan.pieces, {}, &StatePlace::bytes).bytes;
   if (largest > page_bytes) {

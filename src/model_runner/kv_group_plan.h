@@ -1,11 +1,11 @@
 #pragma once
-// KvGroupPlan: how a model's layers are put into KV groups, and their K and V into equal pages of one pool.
-// All layers of one kind (those that see everything, those with a window of the same length) are a group.
-// Pages are equal whatever the group, so that any page serves any group; one layer's K and V of a row lie in
-// one page, behind those of the layers before it there. A layer that reads another's K and V has that one's
-// place. Layers with states are a group, too: its one row of a sequence holds the pieces of all of them, each
-// in one page. The same on every rank: only the bytes of a page differ. Not who owns which page: that is
-// kv_cache/. Errors: none. Threads: plain data.
+// KvGroupPlan: how a model's layers are divided into KV groups, and how their K and V lie in the equal pages
+// of one pool. All layers of one kind (full attention, or windows of the same length) form a group. Pages
+// have the same size in all groups, so any page can serve any group. One layer's K and V of a row lie in one
+// page, after those of the layers that precede it in the page. A layer that reads another layer's K and V
+// shares its place. Layers with states form a group, too: its single row per sequence holds the pieces of all
+// those layers, each piece within one page. The plan is the same on every rank, except for the bytes of a
+// page. kv_cache/ decides who owns which page. Errors: none. Threads: plain data.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -20,55 +20,56 @@
 
 namespace pagoda {
 
-// The place of a layer's K and V in a row.
+// The location of a layer's K and V in a row.
 struct KvPlace {
-  std::int32_t group = 0, page = 0;  // page of the row
-  std::int32_t layer = 0;            // layer within the page
-  bool own = true;                   // false: it is another layer's
+  std::int32_t group = 0, page = 0;  // page: index within the row
+  std::int32_t layer = 0;            // index within the page
+  bool own = true;                   // false: shared with the other layer that owns it
 };
 
-// The place of a piece of a layer's state in the group's row.
+// The location of a piece of a layer's state in the group's row.
 struct StatePlace {
   std::int32_t page = 0;
   std::int64_t offset = 0, bytes = 0;
 };
 
 struct KvGroupPlan {
-  std::vector<KvGroup> groups;  // full attention comes first; none: nothing is kept (encoders)
-  std::vector<KvPlace> layers;  // by layer of the model; empty where nothing is kept
-  // Pieces of all layers with states, one after the other; and for each layer of the model the number of
-  // those before its own.
+  std::vector<KvGroup> groups;  // full attention first; empty if nothing is kept (encoders)
+  std::vector<KvPlace> layers;  // by layer of the model; empty if nothing is kept
+  // The pieces of all layers with states in layer order, and for each layer of the model the index of its
+  // first piece.
   std::vector<StatePlace> pieces;
   std::vector<std::int32_t> first_piece;
-  std::int64_t state_page_bytes = 0;  // that pieces take of a page, at most
-  std::int32_t page_layers = 0;       // layers of a page, at most
-  bool uniform = true;                // all layers have heads alike
-  double padding = 0;                 // share of the pages of a row of each group
+  std::int64_t state_page_bytes = 0;  // maximum bytes that pieces take in a page
+  std::int32_t page_layers = 0;       // maximum number of layers in a page
+  bool uniform = true;                // all layers have the same number and size of heads
+  double padding = 0;                 // share of pages that is padding, over one row of each group
 
   bool has_states() const { return !pieces.empty(); }
   // Index of the group of states.
   std::int32_t state_group() const { return static_cast<std::int32_t>(groups.size()) - 1; }
-  // Layer i of the model is layer i of the one page of a row.
+  // True if layer i of the model is layer i of a row's only page.
   bool plain() const {
     return uniform && groups.size() == 1 && groups.front().pages_per_row == 1 &&
            std::ranges::all_of(layers, &KvPlace::own);
   }
 };
 
-// The page size is searched: least padding, then largest; with states, of a sequence of 1,024 tokens, and
-// less than 1 % counts as none. Layers whose window is `max_context` tokens or more see everything. `windows`
-// false: all layers with keys and values are in one group, and what is behind a window is kept. `unit_bytes`
-// is what one element of every token of a row takes at least: in these states are measured. With states,
-// `layers` are of one of `num_ranks` equal parts, and KvGroup::state_bytes is of all.
+// Searches for the page size with the least padding, then the largest. With states, padding is that of a
+// sequence of 1,024 tokens, and less than 1 % counts as none. Layers whose window is at least `max_context`
+// count as full attention. If `windows` is false, all layers with keys and values are in one group, and K and
+// V that a window has passed are kept. `unit_bytes`: the minimum size of one element of every token of a row;
+// states are measured in it. With states, `layers` describe one of `num_ranks` equal parts, while
+// KvGroup::state_bytes is the total.
 KvGroupPlan plan_kv_groups(std::span<const LayerState> layers, std::int32_t block_size,
                            std::int32_t max_context, bool windows, std::int64_t unit_bytes = 0,
                            std::int32_t num_ranks = 1);
 
-// The layout of a page. `layers`: that of each layer's K and V on this rank. Where they differ, that of one
-// head as wide as all that a page has: its bytes are right for any number of tokens.
+// Returns the layout of a page. `layers`: the layout of each layer's K and V on this rank. If they differ,
+// the result has one head as wide as all heads of a page; its byte count is right for any number of tokens.
 KvLayout page_layout(const KvGroupPlan& plan, std::span<const KvLayout> layers);
 
-// The place of each layer's K and V in pages of this layout, for LayerKv.
+// The place of a layer's K and V in pages of a given layout, for LayerKv.
 struct LayerInPage {
   KvLayout layout;
   std::int32_t layer = 0;
@@ -76,11 +77,11 @@ struct LayerInPage {
 std::vector<LayerInPage> layers_in_pages(const KvGroupPlan& plan, std::span<const KvLayout> layers,
                                          const KvLayout& page);
 
-// The plan with as many tokens in a row as `page` has, the layout of a page of a virtual cache. The pieces of
-// states are put into pages of its size. invalid_argument: one is larger than such a page.
+// Returns the plan with as many tokens per row as `page`, a page's layout in a virtual cache, has. Pieces of
+// states are placed in pages of that size. invalid_argument: a piece is larger than such a page.
 Result<KvGroupPlan> in_blocks_of(KvGroupPlan plan, const KvLayout& page);
 
-// "3 layers see everything (1 page a row), 15 the last 512 tokens (5)". Empty for one group.
+// E.g. "3 layers see everything (1 page a row), 15 the last 512 tokens (5)". Empty if there is one group.
 std::string describe_groups(const KvGroupPlan& plan);
 
 }  // namespace pagoda

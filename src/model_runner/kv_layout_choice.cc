@@ -15,8 +15,8 @@
 namespace pagoda {
 namespace {
 
-// The largest number that a file adds to, or multiplies into, all keys of a head: their biases, alone or
-// beside queries' and values', and the weights of their norms.
+// Returns the largest absolute value among the file's key biases (separate or fused with those of queries and
+// values) and the weights of key norms.
 float largest_in_keys(const ModelSource& source, const WeightNames& names) {
   std::vector<std::string> ends;
   for (const std::string& name : {names.key, names.fused_qkv})
@@ -28,7 +28,7 @@ float largest_in_keys(const ModelSource& source, const WeightNames& names) {
     if (std::ranges::none_of(ends, [&](const std::string& end) { return name.ends_with(end); })) continue;
     const TensorView& tensor = *source.find(name);
     if (tensor.shape.empty() || tensor.elements() % dtype_info(tensor.dtype).block_elements != 0) continue;
-    if (!source.bring_in(tensor).ok()) continue;  // refused where it is loaded
+    if (!source.bring_in(tensor).ok()) continue;  // the loader will report the error
     values.resize(static_cast<std::size_t>(tensor.elements()));
     dequantize(tensor.dtype, tensor.data, tensor.elements(), values.data());
     for (const float value : values) largest = std::max(largest, std::fabs(value));
@@ -36,7 +36,7 @@ float largest_in_keys(const ModelSource& source, const WeightNames& names) {
   return largest;
 }
 
-// Whether the model's matrices, or some of them, are multiplied in 8 bits.
+// True if any of the model's matrices are multiplied in 8 bits.
 bool uses_int8(const ModelSource& source, std::string_view dtype) {
   if (dtype != "auto") return dtype == "int8";
   return std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
@@ -45,7 +45,7 @@ bool uses_int8(const ModelSource& source, std::string_view dtype) {
   });
 }
 
-// Whether a quantised folder is of a model in bfloat16, as what was left in its own type says.
+// True if a quantised folder was made from a bfloat16 model, as its unquantised tensors show.
 bool is_bfloat16_folder(const ModelSource& source, const WeightNames& names) {
   if (source.format() != ModelFormat::hugging_face) return false;
   const std::string end = concat(names.token_embedding, ".weight");
@@ -65,7 +65,7 @@ Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::s
       return scales.error().annotate(concat("kv-cache-dtype ", kv_cache_dtype));
     return DType::e4m3;
   }
-  // One scale would be for two things of very different sizes.
+  // A single scale would cover two parts of very different magnitude.
   if (kv_cache_dtype == "int8" && latent)
     return invalid_argument(
         "kv-cache-dtype 'int8' is not supported for models with latent attention; use bfloat16, float16 or "
@@ -84,10 +84,10 @@ Result<DType> kv_dtype(const ModelSource& source, const ModelInfo& model, std::s
 DType automatic_kv_dtype(const ModelSource& source, const ModelInfo& model, std::string_view dtype) {
   if (dtype == "float32") return DType::f32;
   if (dtype == "float16") return DType::f16;
-  // bfloat16 rounds what is as large as this by more than what keys are about. float16 has three bits more,
-  // and an end, from which the upper bound keeps away. Beside 8-bit products, which lose little, bfloat16's
-  // rounding of any keys and values is up to a fifth of all that is lost; a model in bfloat16 is computed
-  // with it where it comes from.
+  // bfloat16's rounding of values this large exceeds typical keys. float16 has three more bits, but a limited
+  // range, which the upper bound stays clear of. With 8-bit products, which lose little, bfloat16's rounding
+  // of keys and values is up to a fifth of the total loss; a model in bfloat16 is computed with that rounding
+  // upstream.
   constexpr float kLarge = 8, kTooLarge = 4096;
   const WeightNames names = model.names(source.format());
   const float largest = largest_in_keys(source, names);

@@ -11,7 +11,7 @@ std::vector<KvGroupMemory> kv_memory(const DecoderConfig& config, DType dtype, s
   std::vector<KvGroupMemory> out;
   const bool latent =
       std::ranges::any_of(layers, [](const LayerState& layer) { return layer.latent_size > 0; });
-  if (latent && dtype == DType::i8) return out;  // no kernel reads it
+  if (latent && dtype == DType::i8) return out;  // no kernel supports it
   const KvGroupPlan plan = plan_kv_groups(layers, block_size, config.max_positions, /*windows=*/true,
                                           block_size * dtype_info(dtype).block_bytes);
   std::vector<KvLayout> layouts;

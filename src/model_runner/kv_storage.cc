@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// The first burst: 64 requests of 256 tokens.
+// Enough for a first burst of 64 requests of 256 tokens.
 constexpr std::size_t kTokensAhead = 16384, kMaxForThem = std::size_t{512} << 20;
 constexpr std::size_t kMaxAhead = std::size_t{1} << 30;
 constexpr std::size_t kPopulatedAtOnce = std::size_t{2} << 20;  // a huge page: up to 5 ms
@@ -88,7 +88,8 @@ std::byte* KvStorage::block(SwapBlockId id, std::int32_t piece) const {
 }
 
 bool KvStorage::populate_ahead() {
-  const std::size_t unit = piece_bytes_ * static_cast<std::size_t>(num_pieces_);  // but for padding of pages
+  const std::size_t unit =
+      piece_bytes_ * static_cast<std::size_t>(num_pieces_);  // without the padding of pages
   const auto there = static_cast<std::size_t>(mapper_ ? mapper_->arena().num_created() : num_blocks_) * unit;
   const std::size_t used = static_cast<std::size_t>(num_used_) * unit;
   const std::size_t begin = std::max(num_populated_, used);
@@ -96,7 +97,7 @@ bool KvStorage::populate_ahead() {
   if (begin >= end) return false;
   std::size_t bytes = std::min(end - begin, kPopulatedAtOnce);
   bool populated = false;
-  if (mapper_) {  // whole pages
+  if (mapper_) {  // populates whole pages
     const std::size_t first = begin / unit, count = std::max<std::size_t>(1, bytes / unit);
     bytes = (first + count) * unit - begin;
     populated = mapper_->populate(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count));
@@ -151,7 +152,8 @@ void KvStorage::swap_in(const KernelContext& context, std::span<const SwapCopy> 
 void KvStorage::copy(const KernelContext& context, std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
     const BlockPair first = {block(copy.from, 0), block(copy.to, 0)};
-    // copy_blocks does its pairs in any order: one that touches an earlier destination has to wait for it.
+    // copy_blocks does its pairs in any order, so a pair that touches an earlier destination must wait for
+    // it.
     const bool chained = std::any_of(pairs_.begin(), pairs_.end(), [&](const BlockPair& earlier) {
       return earlier.to == first.from || earlier.from == first.to || earlier.to == first.to;
     });

@@ -10,14 +10,16 @@
 namespace pagoda {
 namespace {
 
-// Rows of logits that exist at the same time: prompts whose every row is asked for stay bounded in memory.
+// Maximum rows of logits that exist at a time: bounds the memory of prompts that want log-probabilities of
+// all rows.
 constexpr std::int64_t kMaxLogitRows = 64;
 
 std::int64_t logit_buffer_rows(const RunnerOptions& options) {
   return std::min<std::int64_t>(options.max_num_batched_tokens, kMaxLogitRows);
 }
 
-// Per worker: two copies of the logits (masked, processed), weights, marks and values of one row (sampler/).
+// Per worker, for one row: two copies of the logits (masked, processed), weights, marks and values
+// (sampler/).
 std::int64_t sampler_bytes(std::int32_t vocab_size, std::int32_t threads) {
   return std::int64_t{threads} * vocab_size * 5 * static_cast<std::int64_t>(sizeof(float));
 }
@@ -98,7 +100,7 @@ RotationRule rotation_rule_of(const DecoderConfig& config) {
 }
 
 Status LocalModelRunner::allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks) {
-  kv_ = {};  // the old one goes first: both may not fit
+  kv_ = {};  // free the old cache first: both may not fit
   PAGODA_ASSIGN_OR_RETURN(kv_, KvStorage::create(kv_page_layout(), num_blocks, num_swap_blocks));
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, kv_page_layout());
   return ok_status();
@@ -119,7 +121,7 @@ Status LocalModelRunner::allocate_virtual_kv(const KvLayout& layout, const Virtu
 
 Status LocalModelRunner::make_step_layout() {
   const std::int32_t positions = config().max_positions;
-  // Other ranks know no masks, and all of them need the same rows.
+  // Other ranks have no masks, and all ranks must compute the same rows.
   const OutputRowRules output = {.knows_tokens = samples(), .settles = options_.parallel.size() == 1};
   PAGODA_ASSIGN_OR_RETURN(
       step_, StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
@@ -255,7 +257,7 @@ void LocalModelRunner::show_step() {
   });
 }
 
-// If every row takes its most likely token, logits need not be written down.
+// If every row takes its most likely token, logits need not be stored.
 bool LocalModelRunner::sample_largest(const ScheduledBatch& batch, StepResult& result) {
   if (options_.parallel.size() > 1 || config().logit_softcap > 0) return false;
   sample_rows_.clear();

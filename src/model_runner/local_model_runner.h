@@ -1,10 +1,9 @@
 #pragma once
-// LocalModelRunner: carries out ScheduledBatches in this process, on one thread pool: block copies, the
-// decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads.
-// As one rank of several it owns that rank's part of them, all ranks run the same batches
-// (distributed_model_runner.h), and only rank 0 samples; the others' results are empty.
-// Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit.
-// Threads: one caller, the engine thread.
+// LocalModelRunner: carries out ScheduledBatches in this process on one thread pool: block copies, the
+// decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads. As one
+// rank of several it owns that rank's part, and all ranks run the same batches (distributed_model_runner.h);
+// only rank 0 samples, and the other ranks' results are empty. Invariant: the result of a sequence depends
+// only on its own tokens and parameters, to the bit. Threads: one caller, the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,43 +39,45 @@ struct RunnerOptions {
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, float16, int8, fp8, fp8_e4m3
   std::int32_t threads = 1;
   std::int32_t block_size = 16;
-  // Layers with windows of less than max_context tokens have KV groups of their own; else every layer keeps
-  // all.
+  // If true, layers with windows shorter than max_context tokens have their own KV groups; otherwise every
+  // layer keeps all tokens.
   bool kv_windows = false;
   std::int32_t max_context = 0;
   std::int32_t max_num_batched_tokens = 512;
   std::int32_t max_num_seqs = 256;
-  std::int32_t max_draft_tokens = 0;  // a sequence's, in a step
-  std::int64_t num_blocks = 0;        // 0: allocate_kv_cache follows
+  std::int32_t max_draft_tokens = 0;  // per sequence and step
+  std::int64_t num_blocks = 0;        // 0: call allocate_kv_cache() later
   std::int64_t num_swap_blocks = 0;
   Backend backend = Backend::cpu;
-  std::optional<CpuLevel> cpu_level = {};  // absent: the best this CPU has
+  std::optional<CpuLevel> cpu_level = {};  // nullopt: the best level of this CPU
   ParallelContext parallel = {};
-  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: without a cache, and nothing is told
-  std::optional<PoolingModel> pooling = {};                  // absent: it generates
-  // Whatever read_model_config() gave of the source; null: it is read.
+  std::shared_ptr<const WeightCaching> weight_caching =
+      {};                                    // null: no cache of packed weights, and no messages
+  std::optional<PoolingModel> pooling = {};  // nullopt: the model generates
+  // The result of read_model_config() for this source; null: the runner reads it.
   std::shared_ptr<const ModelInfo> model = {};
-  // The adapters that sequences may name; the runner tells it the model's matrices. Null: none.
+  // The adapters that sequences may name; the runner passes the model's matrices to set_targets(). Null:
+  // no adapters.
   std::shared_ptr<AdapterSet> adapters = {};
-  // Opens the same model once more, for load_weights(); null: weights cannot be released.
+  // Reopens the same model for load_weights(); null: weights cannot be released.
   std::function<Result<std::shared_ptr<const ModelSource>>()> reopen = {};
 };
 
-// The error that encoders give under these options, if any.
+// Returns the error that encoders give under these options, or ok.
 Status check_encoder(const DecoderConfig& config, const RunnerOptions& options);
-// Blocks for a whole step's keys and values, of one layer at a time, where nothing is kept: each sequence
-// begins a block.
+// Number of blocks for the keys and values of a whole step, one layer at a time, in models that keep nothing:
+// each sequence starts a new block.
 std::int64_t blocks_of_a_step(const RunnerOptions& options);
 
-// options.model, or else what the source says.
+// Returns options.model if set, otherwise the configuration read from the source.
 Result<std::shared_ptr<const ModelInfo>> model_of(const ModelSource& source, const RunnerOptions& options);
 
-// How the rotation of its sequences depends on how long they may become.
+// How a sequence's rotation depends on the length it may reach.
 RotationRule rotation_rule_of(const DecoderConfig& config);
 
 class LocalModelRunner final : public RankRunner {
  public:
-  // Errors name the option, the architecture or the tensor. Nothing of `source` is kept.
+  // Errors name the option, the architecture or the tensor. Keeps no reference to `source`.
   static Result<std::unique_ptr<LocalModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                           const RunnerOptions& options);
 
@@ -101,12 +102,14 @@ class LocalModelRunner final : public RankRunner {
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
   std::int32_t vector_size() const override { return pooler_ ? pooler_->size() : 0; }
   bool prepare_ahead() override { return kv_.populate_ahead(); }
-  // In release_memory.cc. Of a virtual KV cache the pages stay.
+  // In release_memory.cc. The pages of a virtual KV cache stay.
   Status release_memory(KvContent content) override;
   Status load_weights() override;
 
   const DecoderConfig& config() const override { return decoder_->config(); }
-  const KvLayout& kv_layout() const { return layout_; }  // all layers' where they are alike, or a page's
+  const KvLayout& kv_layout() const {
+    return layout_;
+  }  // common to all layers if they are alike, otherwise a page's
   const KvGroupPlan& kv_plan() const override { return kv_plan_; }
   KvLayout kv_page_layout() const override {
     KvLayout page = layout_;
@@ -125,12 +128,12 @@ class LocalModelRunner final : public RankRunner {
  private:
   LocalModelRunner() = default;
 
-  Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // options_.model
+  Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source) const;  // uses options_.model
   void run(const ScheduledBatch& batch, StepResult& result);
   Status make_step_layout();
   StepIds ids() const;
   void show_step();
-  // Vectors (pooling_steps.cc).
+  // For models that make vectors (pooling_steps.cc).
   Status prepare_pooling(const ModelSource& source);
   bool keeps_nothing() const { return kv_plan_.groups.empty(); }
   bool sample_largest(const ScheduledBatch& batch, StepResult& result);
@@ -141,17 +144,17 @@ class LocalModelRunner final : public RankRunner {
   std::unique_ptr<ThreadPool> pool_;
   KernelContext context_;
   std::unique_ptr<DecoderModel> decoder_;
-  std::string identity_;            // the source that it was loaded from
-  bool released_ = false;           // its weights are
-  std::optional<Sampler> sampler_;  // rank 0, as the pooler
+  std::string identity_;            // identifies the source that the model was loaded from
+  bool released_ = false;           // the weights are released
+  std::optional<Sampler> sampler_;  // on rank 0 only, as the pooler
   std::optional<VectorPooler> pooler_;
   KvLayout layout_;
   KvGroupPlan kv_plan_;
-  std::vector<KvLayout> layer_layouts_;   // for each layer, with this rank's key-value heads
-  std::vector<LayerInPage> layer_pages_;  // their places in pages as they are allocated
+  std::vector<KvLayout> layer_layouts_;   // by layer, with this rank's key-value heads
+  std::vector<LayerInPage> layer_pages_;  // the layers' places in allocated pages
   KvStorage kv_;
   Memory logits_;
-  TierSteps tiers_;  // after kv_, whose blocks its threads copy
+  TierSteps tiers_;  // declared after kv_, whose blocks the tier threads copy
 
   StepLayout step_;
   StepViews views_;

@@ -42,7 +42,7 @@ SampleRow sample_row(const ScheduledBatch& batch, StepResult& result, const Outp
   const ScheduledSequence& sequence = batch.sequences[index];
   const SampleSpec& spec = sequence.spec;
   SequenceResult& target = result.sequences[index];
-  // As if the drafts before this row were known, and those after it were not.
+  // As if drafts before this row were accepted and drafts after it were unknown.
   const auto known = sequence.all_tokens.first(
       sequence.all_tokens.size() - static_cast<std::size_t>(sequence.num_draft_tokens - output.draft));
   const auto num_prompt = std::min(static_cast<std::size_t>(sequence.num_prompt_tokens), known.size());

@@ -1,8 +1,8 @@
 #pragma once
-// PageMapper: carries out the mappings of ScheduledBatches on a PageArena, or on what a device has instead:
-// those that a step needs before it runs, those for later steps on a thread of its own while it runs.
-// Invariant: the mappings of a batch are carried out in order, and after everything of earlier batches.
-// Threads: one caller (the engine thread) beside its own.
+// PageMapper: carries out the mappings of ScheduledBatches on a PageArena, or on a device's counterpart.
+// Mappings that a step needs are done before it runs; those for later steps are done on PageMapper's own
+// thread while it runs. Invariant: the mappings of a batch are carried out in order, after all mappings of
+// earlier batches. Threads: one caller (the engine thread) and its own thread.
 #include <condition_variable>
 #include <mutex>
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// Pages that mappings show.
+// Number of pages that `mappings` map.
 inline std::int64_t pages_of(std::span<const PageMapping> mappings) {
   std::int64_t pages = 0;
   for (const PageMapping& mapping : mappings)
@@ -32,13 +32,13 @@ class PageMapperOf {
   explicit PageMapperOf(Arena arena);
   ~PageMapperOf();
 
-  // Waits for what is still being mapped ahead, then carries out `mappings`. Not ok: the system refused, here
-  // or in the background; pages that a block table needs may be missing.
+  // Waits for mappings in the background, then carries out `mappings`. An error if the system refused a
+  // mapping, now or in the background; pages that a block table needs may then be missing.
   Status map(std::span<const PageMapping> mappings);
   // Returns at once.
   void map_ahead(std::span<const PageMapping> mappings);
   Status create_pages(std::int64_t first, std::int64_t count);
-  // Gives created pages memory before they are used; false: the system did not.
+  // Makes created pages resident before they are used. Returns false if the system did not.
   bool populate(std::int64_t first, std::int64_t count) { return arena_.populate(first, count); }
 
   const Arena& arena() const { return arena_; }
@@ -52,11 +52,11 @@ class PageMapperOf {
   Arena arena_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  std::vector<PageMapping> ahead_;  // being carried out by the thread; empty: nothing to do
+  std::vector<PageMapping> ahead_;  // mappings that the thread is carrying out; empty: idle
   bool stop_ = false;
   Status status_;       // the thread's error
-  MapStats stats_;      // ..._ahead by the thread, under the mutex
-  std::thread thread_;  // last
+  MapStats stats_;      // the thread writes ..._ahead, under the mutex
+  std::thread thread_;  // declared last
 };
 
 using PageMapper = PageMapperOf<PageArena>;
@@ -90,7 +90,7 @@ Status PageMapperOf<Arena>::carry_out(std::span<const PageMapping> mappings) {
 
 template <class Arena>
 void PageMapperOf<Arena>::wait_for_thread(std::unique_lock<std::mutex>& lock) {
-  // The thread is in a system call that ends; there is nobody else to wait for.
+  // The thread is in a system call that returns; there is nothing else to wait for.
   done_.wait(lock, [this] { return ahead_.empty(); });
 }
 
@@ -142,7 +142,7 @@ void PageMapperOf<Arena>::run() {
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || !ahead_.empty(); });
     if (ahead_.empty()) return;
-    // The caller leaves the list alone until it is empty.
+    // The caller does not touch ahead_ until it is empty.
     lock.unlock();
     const TimeNs start = clock.now();
     Status status = carry_out(ahead_);

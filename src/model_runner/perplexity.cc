@@ -12,7 +12,7 @@ WindowRun::WindowRun(ModelRunner& runner, std::span<const TokenId> tokens, const
     : runner_(runner), tokens_(tokens), num_top_(num_top) {
   const std::vector<KvGroup> groups =
       options.groups.empty() ? one_full_group(options.block_size) : options.groups;
-  std::vector<std::size_t> begins;  // starts of the groups, and of the text after them
+  std::vector<std::size_t> begins;  // first page of each group, then the total
   for (const KvGroup& group : groups) {
     begins.push_back(pages_.size());
     for (std::int64_t i = group.rows_for(std::ssize(tokens)) * group.pages_per_row; i > 0; --i)
@@ -61,7 +61,7 @@ Status for_each_window(std::span<const TokenId> tokens, const PerplexityOptions&
   const std::size_t heading = options.bos ? 1 : 0;
   if (tokens.size() + heading < 2)
     return invalid_argument("the text has fewer than 2 tokens, so there is nothing to score");
-  const std::size_t context = static_cast<std::size_t>(options.context) - heading;  // tokens of the text
+  const std::size_t context = static_cast<std::size_t>(options.context) - heading;  // text tokens per window
   std::vector<TokenId> window;
   for (std::size_t start = 0; start < tokens.size(); start += context) {
     const std::span<const TokenId> text = tokens.subspan(start, std::min(context, tokens.size() - start));

@@ -35,7 +35,7 @@ std::optional<PoolingType> pooling_named(std::string_view name) {
   return std::nullopt;
 }
 
-// By the class's name in PyTorch.
+// `name`: the PyTorch class name.
 Result<VectorActivation> activation_named(std::string_view name, std::string_view where) {
   struct Known {
     std::string_view name;
@@ -125,7 +125,7 @@ class Reading {
     return ok_status();
   }
 
-  // sentence-transformers: a list of modules, each with a folder.
+  // Reads sentence-transformers' list of modules, each with a folder.
   Status read_modules(std::string_view text) {
     boost::system::error_code error;
     const json::value value = json::parse(json::string_view(text.data(), text.size()), error);
@@ -218,7 +218,7 @@ class Reading {
         classify();
         model_.score_activation = VectorActivation::sigmoid;
         model_.labels.clear();
-      }  // the others are config.json's
+      }  // otherwise the labels come from config.json
     }
     return ok_status();
   }

@@ -1,4 +1,4 @@
-// Models that make vectors: what they take at start.
+// Start-up of models that make vectors.
 #include <algorithm>
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
-// RankRunner: a ModelRunner that can be one rank of a tensor-parallel group, or is alone: the model's part
-// that it computes, its memory and its share of the KV cache. On the CPU: LocalModelRunner; on a device:
-// device_runner's. What it tells is of this rank alone. Threads: one caller, the engine thread.
+// RankRunner: a ModelRunner that can be one rank of a tensor-parallel group, or the only one: the rank's part
+// of the model, its memory and its share of the KV cache. On the CPU: LocalModelRunner; on a device:
+// device_runner's. All values are this rank's alone. Threads: one caller, the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,16 +22,16 @@ namespace pagoda {
 
 struct RunnerOptions;
 
-// Every byte the runner takes, for the start-up table. Reserved sizes: KV, swap and activations become
-// resident as they are used.
+// All memory that the runner takes, for the start-up table. Sizes are reservations: KV cache, swap space and
+// activations become resident as they are used.
 struct MemoryPlan {
-  std::int64_t weight_bytes = 0;  // packed; embeddings are as large as they are in the file, beside them
-  std::int64_t mapped_bytes = 0;  // part of both mapped from a packed file, which processes share
+  std::int64_t weight_bytes = 0;  // packed, plus the embedding, which has its size in the file
+  std::int64_t mapped_bytes = 0;  // part of both, mapped from a packed file that processes share
   std::int64_t kv_bytes = 0;
   std::int64_t swap_bytes = 0;
-  std::int64_t activation_bytes = 0;  // a full batch
+  std::int64_t activation_bytes = 0;  // for a full batch
   std::int64_t buffer_bytes = 0;      // logits and sampling
-  std::int64_t graph_bytes = 0;       // set aside for graphs, on a device
+  std::int64_t graph_bytes = 0;       // reserved for graphs, on a device
   std::int64_t total() const {
     return weight_bytes + kv_bytes + swap_bytes + activation_bytes + buffer_bytes + graph_bytes;
   }
@@ -39,42 +39,43 @@ struct MemoryPlan {
 
 class RankRunner : public ModelRunner {
  public:
-  // Replaces the KV cache by one of this many blocks (pages of kv_plan()), all empty.
+  // Replaces the KV cache by an empty one of `num_blocks` blocks (pages of kv_plan()).
   virtual Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0) = 0;
-  // The same in reserved address space (--kv-manager virtual); `layout` is that of a page of kv_plan(), with
-  // the strides and the tokens of a block that plan_virtual_kv() gives. From then on kv_plan()'s rows have as
-  // many tokens. invalid_argument: its pages are no multiples of page_granule().
+  // The same in reserved address space (--kv-manager virtual). `layout`: a page of kv_plan(), with the
+  // strides and tokens per block from plan_virtual_kv(); rows of kv_plan() have as many tokens from then on.
+  // invalid_argument: the page size is not a multiple of page_granule().
   virtual Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape,
                                      std::int64_t num_blocks, std::int64_t num_swap_blocks) = 0;
-  // Commits more pages of that, [first, first + count). Between steps.
+  // Commits more pages of the virtual cache: [first, first + count). Called between steps.
   virtual Status create_kv_pages(std::int64_t first, std::int64_t count) = 0;
 
-  // Takes two batches at once from now on. False: it does not.
+  // Lets the runner take two batches at once from now on. Returns false if it does not support that.
   virtual bool run_ahead() { return false; }
 
-  // Rows go to and come from these, the fastest first. Once, after the KV cache is allocated.
+  // Sets the tiers that rows go to and come from, fastest first. Called once, after the KV cache is
+  // allocated.
   virtual Status set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
                            std::unique_ptr<KvRowServer> server = nullptr) = 0;
   virtual std::size_t kv_block_bytes() const = 0;  // as tiers see it
 
-  // A collective call, once every rank has loaded its part: finds the memory of the others, where parts of
-  // rows go by more than messages.
+  // A collective call after every rank has loaded its part: locates the other ranks' memory, if parts of rows
+  // are exchanged by other means than messages.
   virtual Status connect() { return ok_status(); }
 
   virtual const DecoderConfig& config() const = 0;
   virtual const KvGroupPlan& kv_plan() const = 0;
   virtual KvLayout kv_page_layout() const = 0;
-  virtual std::int64_t page_granule() const = 0;  // virtual mappings are multiples of it
+  virtual std::int64_t page_granule() const = 0;  // virtual mappings are multiples of this
   virtual MemoryPlan memory_plan() const = 0;
-  // Whether a token may have other bits in another batch: by products of a device's own library.
+  // True if a token's bits may differ between batches, because products come from a device's own library.
   virtual bool bits_depend_on_batch() const { return false; }
-  // The token embedding, where it is not the head.
+  // Bytes of the token embedding if it is separate from the output head.
   virtual std::int64_t embedding_bytes() const = 0;
-  // Tensors of the file that the architecture has no use for; worth a warning when there are any.
+  // Tensors of the file that the architecture does not use; if any, worth a warning.
   virtual const std::vector<std::string>& ignored_tensors() const = 0;
-  // Elements of its vectors; 0 where it generates. Of rank 0.
+  // Elements of a vector; 0 if the model generates. Valid on rank 0.
   virtual std::int32_t vector_size() const = 0;
-  // The device's memory that is left; on the CPU 0, since all ranks share the machine's.
+  // Free memory of the device; 0 on the CPU, where all ranks share the machine's memory.
   virtual std::int64_t device_free_bytes() const { return 0; }
 
   bool head_is_tied() const { return config().tied_head; }  // to the embedding

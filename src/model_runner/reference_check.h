@@ -1,6 +1,6 @@
 #pragma once
-// The engine against the slow reference on the user's own model: the same tokens through Backend::cpu in the
-// chosen type and through Backend::reference in float32. For `pagoda doctor`.
+// Compares the engine with the slow reference on the user's own model: the same tokens through Backend::cpu
+// in the chosen type and through Backend::reference in float32. For `pagoda doctor`.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,8 +20,8 @@ struct ReferenceComparison {
   double nll_difference() const { return engine_mean_nll - reference_mean_nll; }
 };
 
-// Runs `tokens` (2 or more) as one prompt; block counts and token limits in `options` are set here. The
-// reference takes weights as float32 and much time: some 10 to 50 tokens are enough.
+// Runs `tokens` (at least 2) as one prompt; sets the block counts and token limits of `options` itself. The
+// reference holds weights as float32 and is slow: 10 to 50 tokens are enough.
 Result<ReferenceComparison> compare_with_reference(const std::shared_ptr<const ModelSource>& source,
                                                    RunnerOptions options, std::span<const TokenId> tokens);
 

@@ -1,4 +1,4 @@
-// How LocalModelRunner gives its memory back while the engine sleeps, and gets its weights again.
+// How LocalModelRunner releases its memory while the engine sleeps, and reloads its weights.
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "model_runner/local_model_runner.h"
@@ -19,8 +19,8 @@ Status LocalModelRunner::release_memory(KvContent content) {
   return ok_status();
 }
 
-// Other weights would not go with the K/V of kept requests and pinned prefixes, nor with what clients were
-// told of the model.
+// Different weights would not match the K/V of kept requests and pinned prefixes, nor what clients know about
+// the model.
 Status LocalModelRunner::load_weights() {
   if (!released_) return ok_status();
   PAGODA_ASSIGN_OR_RETURN(auto source, options_.reopen());

@@ -18,7 +18,7 @@ constexpr std::size_t kOutputRowWords = sizeof(OutputRow) / sizeof(std::int32_t)
 static_assert(std::is_trivially_copyable_v<OutputRow> &&
               sizeof(OutputRow) == kOutputRowWords * sizeof(std::int32_t));
 
-constexpr std::int64_t kStateCopyWords = 2;  // before its pages
+constexpr std::int64_t kStateCopyWords = 2;  // words before a copy's pages
 constexpr std::int64_t kLine = 16;           // words; sections begin at a cache line
 
 }  // namespace
@@ -28,7 +28,7 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
   layout.rules_ = rules;
   layout.rules_.output.vocab_size = rules.vocab_size;
   layout.groups_ = plan.groups;
-  std::int64_t table_words = 0;  // a sequence's
+  std::int64_t table_words = 0;  // per sequence
   if (plan.groups.empty()) {
     table_words = rules.max_tokens / rules.block_size + 1;  // whole prompts
   } else {
@@ -52,7 +52,7 @@ Result<StepLayout> StepLayout::create(const KvGroupPlan& plan, const StepRules& 
   return layout;
 }
 
-// Gives the words in front of the tables, which are last.
+// Returns the number of words before the tables, which come last.
 std::size_t StepLayout::place_sections(std::int64_t rows, std::int64_t sequences) {
   std::array<std::int64_t, kNumSections> sizes = {};
   for (const Section by_row : {kTokenIds, kPositions, kRotations, kTokenTypes, kAdapters, kOutputRowIds})
@@ -248,7 +248,7 @@ void StepLayout::pad_rows(std::int32_t count) {
   }
 }
 
-// Rows of one sequence, from num_rows_ on.
+// Writes the rows of one sequence, beginning at row num_rows_.
 void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index) {
   const auto count = static_cast<std::int32_t>(sequence.tokens.size());
   const auto put = [&](Section to, std::int32_t value) {
@@ -270,7 +270,7 @@ void StepLayout::put_rows(const ScheduledSequence& sequence, std::int32_t index)
   section(kDraftCounts)[index] = sequence.num_draft_tokens;
 }
 
-// A vector is made of these rows; those of a prompt's second text have a type of their own.
+// Marks the rows that make a vector; rows of a prompt's second text have token type 1.
 void StepLayout::put_pooled(const ScheduledSequence& sequence) {
   const Rows rows = pooled_rows(sequence);
   for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row)
@@ -299,8 +299,8 @@ void StepLayout::put_output_rows() {
   }
 }
 
-// The kernels go by positions: a table begins with the sequence's first row. Where rows have been given back
-// it names, should a kernel ever ask, one that is still there.
+// Kernels index tables by position, so a table begins with the sequence's first row. Entries of freed rows
+// name a block that is still in use, in case a kernel reads them.
 void StepLayout::put_tables(const ScheduledBatch& batch) {
   const bool even = rules_.tables == StepRules::Tables::by_row;
   const auto rows_of = [](const KvGroup& group, const ScheduledSequence& sequence) {
@@ -331,7 +331,7 @@ void StepLayout::put_tables(const ScheduledBatch& batch) {
   table_words_ = as_size(next - first);
 }
 
-// Contiguous blocks for each sequence, which all layers use in turn.
+// Gives each sequence contiguous blocks, which all layers use one after the other.
 void StepLayout::put_whole_prompts() {
   std::int32_t block = 0;
   for (std::int32_t i = 0; i < num_sequences_; ++i) {
@@ -342,7 +342,7 @@ void StepLayout::put_whole_prompts() {
   table_words_ = as_size(block);
 }
 
-// Runs of one copy stand together.
+// Joins the runs of one copy.
 void StepLayout::put_state_copies(const ScheduledBatch& batch) {
   std::int32_t* to = section(kStateCopies) - (kStateCopyWords + state_pages_);
   const StateCopy* before = nullptr;

@@ -53,7 +53,7 @@ void StepViews::show_states(const StepLayout& step, const KvGroupPlan& plan,
   for (std::int32_t i = 0; i < step.num_state_copies(); ++i)
     for (const StatePlace& place : plan.pieces)
       put_piece(step.state_copy(i).pages[static_cast<std::size_t>(place.page)], place);
-  // Only now does the vector of pieces stay in place.
+  // The vector of pieces is complete from here on, so pointers into it stay valid.
   stores_.clear();
   for (std::size_t i = 0; i < copies; ++i)
     stores_.push_back({.num_rows = step.state_copy(static_cast<std::int32_t>(i)).num_rows,

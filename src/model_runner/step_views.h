@@ -1,7 +1,7 @@
 #pragma once
-// StepViews: a step's layout as the views that a DecoderBatch has: the sequences with their tables in each
-// lane, each layer's place in the cache, and each layer's states. Tables stay in the layout's image. Vectors
-// are kept for their capacity. Threads: the runner's one caller.
+// StepViews: a step's layout as the views of a DecoderBatch: the sequences with their tables in each lane,
+// each layer's place in the cache, and each layer's states. The tables stay in the layout's image. Vectors
+// keep their capacity between steps. Threads: the runner's one caller.
 #include <functional>
 #include <vector>
 
@@ -13,15 +13,15 @@ namespace pagoda {
 
 class StepViews {
  public:
-  // Shows this step of a plan that keeps anything; `pages` are its layers' places (layers_in_pages()).
+  // For a plan that keeps K, V or states; `pages` are its layers' places (layers_in_pages()).
   void show_tables(const StepLayout& step, const KvGroupPlan& plan, std::span<const LayerInPage> pages);
-  // Shows one of a plan without groups: all layers use the same blocks in turn.
+  // For a plan without groups: all layers use the same blocks, one after the other.
   void show_whole_prompts(const StepLayout& step, const KvLayout& layout, std::int32_t num_layers);
-  // page_of: the address of a page, whatever slots show it.
+  // page_of: returns the address of a page, independent of slots.
   void show_states(const StepLayout& step, const KvGroupPlan& plan,
                    const std::function<std::byte*(std::int32_t)>& page_of);
 
-  // Shows all of `step` to a decoder whose cache of `layout` is at `cache`.
+  // Returns the view of `step` for a decoder whose cache of `layout` starts at `cache`.
   DecoderBatch batch(const StepLayout& step, const KvLayout& layout, std::byte* cache) const;
   std::span<const std::vector<AttentionSequence>> lanes() const { return lanes_; }
   std::span<const LayerStates> states() const { return layer_states_; }
@@ -30,8 +30,8 @@ class StepViews {
   void show_lanes(const StepLayout& step);
 
   std::vector<std::vector<AttentionSequence>> lanes_;
-  std::vector<LayerKv> layers_;  // empty: all are alike
-  // Pieces of the states of sequences and of the copies of states, all layers' of each one after the other.
+  std::vector<LayerKv> layers_;  // empty: all layers are alike
+  // Pieces of the states of sequences and of state copies: for each state, the pieces of all layers in order.
   std::vector<float*> pieces_;
   std::vector<StateStore> stores_;
   std::vector<StateSequence> sequences_;

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: a tensor-parallel group as threads of this process: rank 0 is the caller's, the others serve. On
-// the CPU, or on what `load` loads a rank's part.
+// For tests: a tensor-parallel group as threads of this process. The caller has rank 0; the others run
+// serve_rank(). Parts are on the CPU, or wherever `load` loads them.
 #include <thread>
 
 #include "distributed/shared_memory.h"
@@ -11,7 +11,7 @@ namespace pagoda::testing {
 
 class TestRanks {
  public:
-  // With an error instead of a runner where the model cannot be split so.
+  // Sets `status` and leaves `runner` null if the model cannot be split this way.
   TestRanks(const std::string& model, RunnerOptions options, std::int32_t size, bool deterministic = true,
             const ModelOverrides& overrides = {}, LoadRank load = load_on_cpu) {
     auto opened = ModelSource::open(model, {}, overrides);
@@ -51,7 +51,7 @@ class TestRanks {
   }
 
   Status status;
-  std::vector<Status> statuses;  // the other ranks', once joined
+  std::vector<Status> statuses;  // the other ranks' results, once joined
   std::vector<std::unique_ptr<SharedMemoryCommunicator>> communicators;
   std::unique_ptr<DistributedModelRunner> runner;
 

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: sequences driven through a ModelRunner by hand, with blocks from a counter, and the files of
-// goldens.
+// For tests: drives sequences through a ModelRunner by hand, with blocks from a counter; also finds and reads
+// golden files.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -21,15 +21,15 @@ namespace pagoda::testing {
 struct TestSequence {
   std::vector<TokenId> tokens;
   std::int32_t num_prompt = 0, num_computed = 0;
-  std::vector<BlockId> blocks;  // pages of the rows of what sees everything
-  std::vector<BlockId> state;   // pages of its state, in models that have one
+  std::vector<BlockId> blocks;  // pages of rows of full attention
+  std::vector<BlockId> state;   // pages of its state, if the model has states
   KvTable state_table;
   SamplingParams params;
   std::uint64_t seed = 0;
   AdapterId adapter = kNoAdapter;
   std::int32_t prompt_logprobs = -1;
-  std::vector<MaskWord> mask;      // allowed tokens of every drawn row; empty: all
-  std::vector<Candidate> sampled;  // one per step that caught up
+  std::vector<MaskWord> mask;      // allowed tokens of every drawn row; empty: all allowed
+  std::vector<Candidate> sampled;  // one per step in which the sequence caught up
   std::vector<std::vector<TokenLogprob>> top;
   std::vector<TokenLogprobs> prompt_scores;
 
@@ -45,7 +45,7 @@ inline TestSequence greedy(std::vector<TokenId> prompt) {
   return sequence;
 }
 
-// Tokens, log-probabilities and the most likely tokens of every step, to the bit.
+// Expects equal tokens, log-probabilities and most likely tokens at every step, to the bit.
 inline void expect_same_draws(const TestSequence& got, const TestSequence& want) {
   ASSERT_EQ(got.sampled.size(), want.sampled.size());
   ASSERT_EQ(got.top.size(), want.top.size());
@@ -63,7 +63,7 @@ inline void expect_same_draws(const TestSequence& got, const TestSequence& want)
   }
 }
 
-// The groups of a runner's model without windows of their own, if it tells.
+// Returns the KV groups of a LocalModelRunner's model; otherwise one group of full attention.
 inline std::vector<KvGroup> groups_of(ModelRunner& runner, std::int32_t block_size) {
   const auto* local = dynamic_cast<const LocalModelRunner*>(&runner);
   return local != nullptr ? local->kv_plan().groups : one_full_group(block_size);
@@ -92,8 +92,8 @@ class Driver {
   std::int64_t num_settled_rows() const { return num_settled_rows_; }
   std::optional<double> idle_seconds() const { return idle_seconds_; }  // before the latest step
 
-  // One step: each sequence computes up to `chunk` tokens of those it has not; what is sampled is recorded
-  // only.
+  // Runs one step: each sequence computes up to `chunk` of its remaining tokens. Sampled tokens are recorded,
+  // but not appended.
   Status step(const std::vector<TestSequence*>& sequences, std::int32_t chunk,
               std::vector<BlockCopy> copies = {}, std::vector<StateCopy> state_copies = {}) {
     ScheduledBatch batch;
@@ -141,7 +141,7 @@ class Driver {
     return ok_status();
   }
 
-  // Until each has `count` sampled tokens, all of them appended.
+  // Runs steps until each sequence has `count` sampled tokens, appending each token.
   Status generate(const std::vector<TestSequence*>& sequences, std::size_t count,
                   std::int32_t chunk = 1 << 20) {
     for (;;) {
@@ -179,7 +179,7 @@ inline std::string fixture(const std::string& name) {
   return std::string(PAGODA_SOURCE_DIR) + "/tests/fixtures/tiny_models/" + name;
 }
 
-// A path under the shared test data; nullopt when it is not there.
+// Returns a path under the shared test data; nullopt if the file does not exist.
 inline std::optional<std::string> shared_data(const std::string& name) {
   std::vector<std::string> roots = {PAGODA_SOURCE_DIR "/../shared/data",
                                     PAGODA_SOURCE_DIR "/../../shared/data"};
@@ -190,7 +190,7 @@ inline std::optional<std::string> shared_data(const std::string& name) {
   return std::nullopt;
 }
 
-// A file that script/model put into its cache; nullopt when it has not been fetched.
+// Returns a file that script/model has put into its cache; nullopt if it has not been fetched.
 inline std::optional<std::string> fetched_model(const std::string& file) {
   std::vector<std::string> caches;
   if (const char* cache = std::getenv("PAGODA_CACHE")) caches.emplace_back(cache);
@@ -203,7 +203,7 @@ inline std::optional<std::string> fetched_model(const std::string& file) {
   return std::nullopt;
 }
 
-// The default model's file.
+// Returns the default model's file.
 inline std::optional<std::string> default_model_file() {
   if (const char* model = std::getenv("PAGODA_MODEL"); model != nullptr && std::filesystem::exists(model))
     return model;

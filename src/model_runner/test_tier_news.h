@@ -1,6 +1,6 @@
 #pragma once
-// For tests of TierEngine: a caller that sleeps until it is woken for news. Threads: any. It outlives the
-// engine that it watches.
+// For tests of TierEngine: a caller that sleeps until it is woken for news. Must outlive the engine that it
+// watches. Threads: any.
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -19,7 +19,7 @@ class NewsWaiter {
       wake_.notify_all();
     });
   }
-  // All news until there are so many answers.
+  // Collects news until there are `num_answers` answers.
   TierNews wait(TierEngine& engine, std::size_t num_answers) {
     TierNews all;
     while (all.done.size() < num_answers) {
@@ -40,7 +40,7 @@ class NewsWaiter {
     const std::lock_guard lock(mutex_);
     return woken_;
   }
-  // How often it was woken since the last call.
+  // Returns the number of wakes since the last call.
   int take_wakes() {
     const std::lock_guard lock(mutex_);
     return std::exchange(num_wakes_, 0);

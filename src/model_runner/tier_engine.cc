@@ -83,13 +83,13 @@ void TierEngine::take_news(TierNews& news) {
     news = std::exchange(news_, {});
     woken_ = false;
   }
-  // It may have come back meanwhile, and news of that stand before.
+  // A row may have come back meanwhile; that news precedes this.
   std::erase_if(news.gone, [this](const TierGone& gone) {
     return tiers_[static_cast<std::size_t>(std::countr_zero(gone.tiers))]->lookup(gone.key);
   });
 }
 
-// Under the lock, so that after it is removed it is no longer called.
+// Holds the lock, so that a removed callback is never called afterwards.
 void TierEngine::on_news(std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
   wake_ = std::move(wake);
@@ -108,7 +108,7 @@ void TierEngine::answer(Job& job, bool ok, TierSet tiers) {
   if (job.waits()) deadlines_.erase({job.deadline, job.ticket});
   if (job.kind == Job::Kind::store) {
     ++num_stores_answered_;
-    settled_.notify_all();  // has()
+    settled_.notify_all();  // for has()
   }
   jobs_.erase(job.ticket);
   news_.done.push_back({.ticket = job.ticket, .ok = ok, .tiers = tiers});
@@ -156,7 +156,7 @@ void TierEngine::submit(const TierMoves& moves) {
                                     .pages = fetch.pages,
                                     .batch = fetches,
                                     .deadline = deadline(fetch.patience_s)}));
-    // Before the stores, which must not drive out the beginning of their own texts.
+    // Touches come before stores, which must not evict the beginning of their own texts.
     if (!moves.touches.empty())
       add(std::make_shared<Job>(
           Job{.kind = Job::Kind::touch, .row = {}, .pages = {}, .batch = {}, .touches = moves.touches}));
@@ -219,7 +219,7 @@ void TierEngine::erase(TierErase what, Done done) {
   work_.notify_all();
 }
 
-// Behind what the other threads are at, so that no row is stored that they had begun with.
+// Waits until the other threads finish their jobs, so that no row is stored that was already in progress.
 void TierEngine::erase_next(Lock& lock) {
   const EraseJob job = std::move(erases_.front());
   erases_.pop_front();
@@ -284,7 +284,7 @@ void TierEngine::work() {
       case Job::Kind::fetch:
         fetch(*job, bytes, lock);
         break;
-      case Job::Kind::ask:  // is among the remote ones
+      case Job::Kind::ask:  // handled by the remote threads
         break;
       case Job::Kind::touch:
         lock.unlock();
@@ -346,7 +346,7 @@ void TierEngine::fetch(Job& job, std::span<std::byte> bytes, Lock& lock) {
   const bool found = fetch_from_tiers(job.row, bytes, stored, gone);
   lock.lock();
   news_.gone.insert(news_.gone.end(), gone.begin(), gone.end());
-  if (job.state == Job::State::answered) return;  // too late, or cancelled
+  if (job.state == Job::State::answered) return;  // too late or cancelled
   if (!found) return answer(job, false);
   copy_in(job, bytes, stored, lock);
 }

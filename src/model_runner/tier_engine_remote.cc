@@ -1,5 +1,4 @@
-// TierEngine's side towards other processes: rows that are asked for and fetched there, and rows that are
-// given to them.
+// TierEngine's communication with other processes: asks for and fetches their rows, and serves rows to them.
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -42,16 +41,16 @@ void TierEngine::ask(Job& job, Lock& lock) {
   for (const TierKey& key : found) news_.found.push_back({.key = key, .owner = job.ask.owner});
 }
 
-// Local tiers keep a copy, but none that was ordered to be erased meanwhile.
+// Local tiers keep a copy, unless an erase was ordered meanwhile.
 void TierEngine::fetch_remote(Job& job, std::span<std::byte> bytes, Lock& lock) {
   const std::uint64_t erasures = num_erasures_;
   lock.unlock();
   const bool found = std::ranges::any_of(std::span(tiers_).subspan(num_local_),
                                          [&](const auto& tier) { return tier->fetch(job.row, bytes); });
   lock.lock();
-  if (job.state == Job::State::answered) return;  // too late, or cancelled
+  if (job.state == Job::State::answered) return;  // too late or cancelled
   if (!found) return answer(job, false);
-  ++num_working_;  // its pages may not be given back meanwhile
+  ++num_working_;  // its pages must not be freed meanwhile
   copy_in(job, bytes, 0, lock);
   --num_working_;
   settled_.notify_all();
@@ -77,7 +76,7 @@ bool TierEngine::keeps(const TierKey& key) const {
                              [&](const auto& tier) { return tier->lookup(key); });
 }
 
-// Rows are looked for without the lock, which the engine's thread takes in each step.
+// Looks rows up without the lock, which the engine thread takes in each step.
 std::vector<bool> TierEngine::has(const Question& question) {
   std::vector<bool> out(question.keys.size());
   std::vector<std::size_t> missing(out.size());

@@ -1,8 +1,8 @@
 #pragma once
-// TierSteps: a model runner's side of the KV tiers: the TierEngine that carries out its batches' moves, where
-// it has one, and what its batches may ask for. Not where its pages are: TierEngine::Pages.
-// Threads: the runner's, but for erase_these()'s `done` and what on_news() is given. Owner: the runner, whose
-// pages outlive it.
+// TierSteps: a model runner's side of the KV tiers: the TierEngine that carries out its batches' moves, if
+// there are tiers, and the check of those moves. TierEngine::Pages knows where the pages are. Threads: the
+// runner's, except for the callbacks of erase_these() and on_news(). Owner: the runner, whose pages must
+// outlive it.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,18 +17,18 @@ namespace pagoda {
 
 class TierSteps {
  public:
-  // Once; the fastest tier first.
+  // Called once; the fastest tier comes first.
   void start(std::vector<std::shared_ptr<KvTier>> tiers, TierEngine::Pages pages,
              std::unique_ptr<KvRowServer> server);
 
-  // internal: a batch has moves of rows that are none, of pages from num_pages on, or without tiers.
+  // internal: a batch has moves of invalid rows, of pages >= num_pages, or without tiers.
   Status check(const TierMoves& moves, const KvGroupPlan& plan, std::int64_t num_pages) const;
-  // Before anything else of a batch; and once its swaps and block copies are done.
+  // cancel() comes before any other work of a batch, submit() after its swaps and block copies.
   void cancel(const TierMoves& moves);
   void submit(const TierMoves& moves);
   void take_news(TierNews& news);
 
-  // As ModelRunner has them.
+  // As in ModelRunner.
   bool has_news() const { return engine_ != nullptr && engine_->has_news(); }
   void on_news(std::function<void()> wake);
   void erase(ModelRunner::TierRows which);

@@ -113,7 +113,7 @@ Status VectorPooler::add_stage(const TensorView& matrix, std::vector<float> bias
   return ok_status();
 }
 
-// `rows` 0: as many as it has.
+// `rows`: the expected number of rows; 0: any.
 Status VectorPooler::add_stage(const ModelSource& source, const std::string& name, std::int64_t rows,
                                VectorActivation act) {
   const TensorView* matrix = find(source, kPrefixes, name + ".weight");
@@ -139,7 +139,7 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
                   dense.activation);
     if (!added.ok()) return added.annotate(dense.folder);
   }
-  // As GGUF has those of EmbeddingGemma; in others such a matrix is of every token's vector (ColBERT).
+  // EmbeddingGemma's GGUF files have this matrix; in others it makes a vector per token (ColBERT).
   if (source.gguf() != nullptr && source.find("dense_2.weight") != nullptr &&
       !is_architecture(source, "gemma-embedding"))
     return unimplemented("a vector for each token ('dense_2.weight') is not supported");
@@ -149,7 +149,7 @@ Status VectorPooler::add_dense(const ModelSource& source, const PoolingModel& mo
   return ok_status();
 }
 
-// Behind the last stage (ModernBERT).
+// Applied after the last stage (ModernBERT).
 Status VectorPooler::add_norm(const ModelSource& source, std::string_view name) {
   const TensorView* norm = find(source, kPrefixes, name);
   if (norm == nullptr || norm->elements() != size_ || stages_.empty())
@@ -172,7 +172,7 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
           add_stage(source, "cls", 0, modern ? VectorActivation::gelu : VectorActivation::tanh));
     if (has("cls.norm")) PAGODA_RETURN_IF_ERROR(add_norm(source, "cls.norm.weight"));
     const TensorView* matrix = source.find("cls.output.weight");
-    // Qwen3's rerankers: rows of "yes" and "no", whose softmax is the difference's sigmoid.
+    // Qwen3 rerankers: rows of "yes" and "no"; softmax over both equals the sigmoid of the difference.
     if (matrix != nullptr && matrix->shape.size() == 2 && matrix->shape[0] == 2 && !has("cls")) {
       std::vector<float> both = floats(*matrix);
       const std::size_t width = both.size() / 2;
@@ -199,7 +199,7 @@ Status VectorPooler::add_score_head(const ModelSource& source, const PoolingMode
   return corrupt_data("the model has no classification head (score, classifier)");
 }
 
-// A language model that says yes or no: the score is how much more likely the second answer is.
+// For a language model that answers yes or no: the score is how much more likely the second answer is.
 Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingModel& model,
                                        std::int32_t vocab_size) {
   const TensorView* head = nullptr;
@@ -226,7 +226,7 @@ Status VectorPooler::add_answer_tokens(const ModelSource& source, const PoolingM
 Status VectorPooler::run(const ScheduledBatch& batch, const HiddenRows& hidden,
                          std::vector<std::vector<float>>& vectors) {
   vectors.resize(batch.sequences.size());
-  std::int64_t all = 0, next = 0, end = 0;  // rows that rows_ has: [first of the piece, end)
+  std::int64_t all = 0, next = 0, end = 0;  // rows_ holds rows [start of the piece, end)
   for (const ScheduledSequence& sequence : batch.sequences) all += pooled_rows(sequence).count;
   std::int64_t begin = 0;
   Status status;

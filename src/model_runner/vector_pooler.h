@@ -1,8 +1,9 @@
 #pragma once
-// VectorPooler: from a step's hidden states to vectors (request/work.h): pools each sequence's rows in order
-// of position, whatever the steps in which they come, then multiplies what the model has behind that
-// (pooling_model.h), cuts and normalises. Has the weights of heads, in float32; not the model's own.
-// Invariant: a vector depends on its own sequence alone, to the bit. Threads: the runner's one caller.
+// VectorPooler: turns a step's hidden states into vectors (request/work.h). Pools each sequence's rows in
+// order of position, however they are split over steps, applies the model's stages after pooling
+// (pooling_model.h), then truncates and normalises. Holds the weights of heads in float32, but not the
+// model's own weights. Invariant: a vector depends only on its own sequence, to the bit. Threads: the
+// runner's one caller.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,30 +19,31 @@
 
 namespace pagoda {
 
-// Which of a sequence's rows of this step, counted from its first, its vector is made of.
+// Returns which rows of a sequence in this step, counted from its first, are pooled.
 Rows pooled_rows(const ScheduledSequence& sequence);
 
 class VectorPooler {
  public:
-  // corrupt_data: a head's tensor is missing or misshapen. Nothing of `source` is kept.
+  // corrupt_data: a head's tensor is missing or misshapen. Keeps no reference to `source`.
   static Result<VectorPooler> create(const KernelContext& context, const ModelSource& source,
                                      const PoolingModel& model, const DecoderModel& decoder);
 
   std::int32_t size() const { return size_; }  // elements of a vector
   std::int64_t bytes() const;
 
-  // Pools the last forward, whose output rows were those of pooled_rows() of each sequence: one vector for
-  // each (StepResult::vectors). `hidden` gives rows [first, first + count) of them, at most kRowsAtOnce.
+  // Pools the latest forward pass, whose output rows were pooled_rows() of each sequence; returns one vector
+  // per sequence (StepResult::vectors). `hidden` returns rows [first, first + count) of them, at most
+  // kRowsAtOnce.
   static constexpr std::int64_t kRowsAtOnce = 64;
   using HiddenRows = std::function<Status(std::int64_t first, std::int64_t count, float* out)>;
   Status run(const ScheduledBatch& batch, const HiddenRows& hidden, std::vector<std::vector<float>>& vectors);
 
  private:
-  // Operations on a pooled vector, one after the other.
+  // One operation on a pooled vector; stages are applied in order.
   struct Stage {
     PackedLinear matrix;
     VectorActivation activation = VectorActivation::none;
-    std::vector<float> norm;  // a layer norm's weight, behind the activation; empty: none
+    std::vector<float> norm;  // a layer norm's weight, applied after the activation; empty: none
     float norm_eps = 0;
   };
   Status add_stage(const ModelSource& source, const std::string& name, std::int64_t rows,
@@ -57,9 +59,9 @@ class VectorPooler {
   std::vector<Stage> stages_;
   VectorActivation score_activation_ = VectorActivation::none;
   std::int64_t hidden_size_ = 0;
-  float norm_eps_ = 0;  // the model's
+  float norm_eps_ = 0;  // the model's epsilon
   std::int32_t size_ = 0;
-  std::vector<float> rows_;  // hidden states, some at a time
+  std::vector<float> rows_;  // hidden states of up to kRowsAtOnce rows
 };
 
 }  // namespace pagoda

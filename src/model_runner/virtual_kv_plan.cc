@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int32_t kGroup = 16;  // tokens; kernels/kv_layout.h
 
-// Bytes of `tokens` tokens in one tensor.
+// Size in bytes of `tokens` tokens in one tensor.
 std::int64_t tensor_bytes(KvLayout layout, std::int32_t tokens, std::int32_t num_tensors) {
   layout.block_size = tokens;
   return static_cast<std::int64_t>(layout.block_bytes()) / num_tensors;
@@ -56,7 +56,7 @@ RankKv virtual_kv_of_rank(KvLayout layout, std::int32_t block_size, const Virtua
 
 std::int64_t virtual_block_bytes(const VirtualKvPlan& plan, std::span<const std::int32_t> kv_heads,
                                  std::int64_t granule) {
-  std::int64_t bytes = plan.block_bytes();  // rank 0's
+  std::int64_t bytes = plan.block_bytes();  // on rank 0
   for (std::size_t rank = 1; rank < kv_heads.size(); ++rank) {
     KvLayout layout = plan.layout;
     layout.num_kv_heads = kv_heads[rank];
