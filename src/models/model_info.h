@@ -1,6 +1,6 @@
 #pragma once
-// ModelInfo: what a model's files say of it: the decoder that a family's reader makes of them, and beside it
-// names, special tokens and options that do not change what it computes. read_config.h finds the family.
+// ModelInfo: what a model's files say about it: the decoder that the family's reader builds, plus names,
+// special tokens and options that do not affect the computation. read_config.h finds the family.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,33 +17,34 @@ struct Family;
 struct ModelInfo {
   const Family* family = nullptr;
   std::string architecture;  // "llama", "opt", "gpt2", "mistral", "qwen2", "qwen3", "gemma3", ...
-  std::string type;          // as the file calls it: config.json's model_type, or GGUF's architecture
-  std::string name;          // for people: general.name, or the folder's
-  std::string weight_type;   // for people: "Q4_1", "F32", mixed ones by share of bytes
+  std::string type;          // the file's own name: model_type of config.json, or GGUF's architecture
+  std::string name;          // for display: general.name, or the folder's name
+  std::string weight_type;   // for display: "Q4_1", "F32"; mixed types with shares by bytes
 
   DecoderConfig decoder;
   NameWeights own_names = nullptr,
-              own_gguf_names = nullptr;  // instead of the family's, if its reader says so
-  // Width of dense feed-forwards as the file says it, also where every layer has a mixture; the largest.
+              own_gguf_names = nullptr;  // replace the family's, if its reader sets them
+  // Width of dense feed-forwards in the file, even if every layer has a mixture; the largest, if layers
+  // differ.
   std::int32_t intermediate_size = 0;
 
   std::int32_t bos_token_id = -1;  // -1: none
   std::vector<std::int32_t> eos_token_ids;
   std::int32_t pad_token_id = -1;
 
-  std::vector<std::string> unknown_options;         // for people: of the file, which nobody here knows
-  std::vector<std::int32_t> unknown_eos_token_ids;  // for people: outside the vocabulary, left aside
+  std::vector<std::string> unknown_options;         // for messages: unknown fields of the file
+  std::vector<std::int32_t> unknown_eos_token_ids;  // for messages: ids outside the vocabulary, ignored
 
   WeightNames names(ModelFormat format) const;
 };
 
-// Bounds that every real model keeps and that later arithmetic relies on. corrupt_data names the first size
-// that is off.
+// Bounds that every real model satisfies and later arithmetic relies on. corrupt_data names the first size
+// out of bounds.
 Status check_decoder(const DecoderConfig& decoder);
 
 // "unknown options of the model are ignored: a, b"; "" if there are none.
 std::string describe_unknown_options(const ModelInfo& model);
-// The same of "eos_token_id" outside the vocabulary.
+// The same for "eos_token_id" values outside the vocabulary.
 std::string describe_unknown_ends(const ModelInfo& model);
 
 }  // namespace pagoda

@@ -1,7 +1,6 @@
 #pragma once
-// A model's files as ModelInfo: finds the family that answers to them and lets it read. Absent fields get
-// the defaults of transformers 5. Options that change the mathematics and are not understood are refused by
-// name.
+// Reads a model's files into ModelInfo: finds the family that handles them and calls its reader. Absent
+// fields get the defaults of transformers 5. Unknown options that change the computation are refused by name.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,18 +12,18 @@
 
 namespace pagoda {
 
-// corrupt_data: not JSON, a field that is missing, or of the wrong type. unimplemented: an architecture or an
-// option.
+// corrupt_data: not JSON, or a field is missing or of the wrong type. unimplemented: an unsupported
+// architecture or option.
 Result<ModelInfo> read_model_config(const ModelSource& source);
 
-// The same of config.json; generation_config.json contributes its end-of-sequence ids only.
+// The same for config.json; generation_config.json only contributes end-of-sequence ids.
 Result<ModelInfo> read_config_json(std::string_view config,
                                    std::optional<std::string_view> generation_config = std::nullopt);
 
-// The same of GGUF metadata. tokenizer.ggml.* beyond the special ids is left to text/.
+// The same for GGUF metadata. Of tokenizer.ggml.*, only the special ids are read; text/ reads the rest.
 Result<ModelInfo> read_gguf_config(const GgufFile& file);
 
-// config.json's name of its architecture ("LlamaForCausalLM"), supported or not; for descriptions.
+// Returns the architecture that config.json names ("LlamaForCausalLM"), supported or not; for descriptions.
 Result<std::string> architecture_of_config_json(std::string_view config);
 
 }  // namespace pagoda

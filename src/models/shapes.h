@@ -1,6 +1,6 @@
 #pragma once
-// Ways in which decoders of several families differ from Llama's: each function changes layers that are made
-// already (reading.h). Of models/ alone.
+// Ways in which decoders of several families differ from Llama's; each function changes existing layers
+// (reading.h). Private to models/.
 #include <cmath>
 #include <cstdint>
 
@@ -19,20 +19,20 @@ void each_mixture(DecoderConfig& decoder, const Change& change) {
     if (MixtureConfig* const mixture = layer.mixture()) change(*mixture);
 }
 
-// Attention and feed-forward have the same input.
+// Attention and feed-forward read the same input.
 inline void set_parallel(DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) layer.parallel = true;
 }
 inline void scale_residual(float scale, DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) layer.residual_scale = scale;
 }
-// Gemma's.
+// As in Gemma.
 inline void scale_embedding(DecoderConfig& decoder) {
   decoder.embedding_scale = std::sqrt(static_cast<float>(decoder.hidden_size));
   decoder.scale_as_embedding = true;
 }
 
-// Norms of layers and the final one.
+// Applies `change` to the norms of all layers and the final norm.
 template <class Change>
 void each_norm(DecoderConfig& decoder, const Change& change) {
   for (LayerConfig& layer : decoder.layers) change(layer.norm);
@@ -41,7 +41,7 @@ void each_norm(DecoderConfig& decoder, const Change& change) {
 inline void layer_norms(DecoderConfig& decoder) {
   each_norm(decoder, [](NormConfig& norm) { norm.kind = NormKind::layer; });
 }
-// Their weights are 1 more than what the file has.
+// Norm weights are 1 more than in the file.
 inline void offset_norms(DecoderConfig& decoder) {
   each_norm(decoder, [](NormConfig& norm) { norm.weight_offset = 1; });
 }
@@ -55,12 +55,12 @@ inline void norm_embedding(DecoderConfig& decoder) {  // instead of a final norm
 inline void place_norms(DecoderConfig& decoder, const NormPlaces& places) {
   for (LayerConfig& layer : decoder.layers) layer.mixer_norms = layer.feed_forward_norms = places;
 }
-// After each sublayer, too; or only there.
+// Norms after each sublayer as well as before; or only after.
 inline void norm_branches(DecoderConfig& decoder) { place_norms(decoder, {.branch = true}); }
 inline void norm_branches_alone(DecoderConfig& decoder) {
   place_norms(decoder, {.input = false, .branch = true});
 }
-// BERT norms the sum after each sublayer, and nothing else.
+// BERT has a norm of the sum after each sublayer, and no others.
 inline void norm_sums(DecoderConfig& decoder) { place_norms(decoder, {.input = false, .sum = true}); }
 
 inline void norm_queries_and_keys(DecoderConfig& decoder, QueryKeyNorm norm) {
@@ -84,7 +84,7 @@ inline void gate_outputs(DecoderConfig& decoder, OutputGate gate) {
 inline void see_both_sides(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.causal = false; });
 }
-inline void clip_attention(float bound, DecoderConfig& decoder) {  // queries, keys and values; 0: not
+inline void clip_attention(float bound, DecoderConfig& decoder) {  // queries, keys and values; 0: no clipping
   each_attention(decoder, [&](AttentionConfig& attention) { attention.clip = bound; });
 }
 inline void cap_attention(float softcap, DecoderConfig& decoder) {
@@ -93,7 +93,7 @@ inline void cap_attention(float softcap, DecoderConfig& decoder) {
 inline void scale_attention(float scale, DecoderConfig& decoder) {
   each_attention(decoder, [&](AttentionConfig& attention) { attention.scale = scale; });
 }
-// By the hidden size's share of a head.
+// Scales by 1 / sqrt(hidden size / heads).
 inline void scale_attention_by_width(DecoderConfig& decoder) {
   const auto heads = static_cast<float>(decoder.layers.front().attention()->num_heads);
   scale_attention(1.0f / std::sqrt(static_cast<float>(decoder.hidden_size) / heads), decoder);
@@ -102,13 +102,13 @@ inline void scale_attention_by_width(DecoderConfig& decoder) {
 inline void rotate_nothing(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) { attention.rope = kNoRope; });
 }
-// Layers with windows rotate, the others do not.
+// Only layers with windows rotate.
 inline void rotate_windows_alone(DecoderConfig& decoder) {
   each_attention(decoder, [](AttentionConfig& attention) {
     if (attention.sliding_window == 0) attention.rope = kNoRope;
   });
 }
-// Layers but for every fourth.
+// All layers except every fourth.
 inline void rotate_three_of_four(DecoderConfig& decoder) {
   for (std::size_t index = 3; index < decoder.layers.size(); index += 4)
     decoder.layers[index].attention()->rope = kNoRope;

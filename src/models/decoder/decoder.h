@@ -1,10 +1,10 @@
 #pragma once
 // DecoderModel: a generic decoder-only transformer with its weights and activation buffers, or one rank's
-// part of it (tensor_shard.h). Runs one batch of new tokens over a paged KV cache that the caller owns; gives
-// logits for the rows that were asked for. Not here: which rows those are, sampling, the KV bytes. Invariant:
-// every row's result depends on its own sequence alone, never on the batch or its chunking. On several ranks
-// all make the same calls with the same batch; the residual stream is the same on each. Threads: one caller;
-// the work runs on the context's pool.
+// part of it (tensor_shard.h). Runs one batch of new tokens over a paged KV cache owned by the caller, and
+// returns logits for the requested rows. Choosing those rows, sampling and the KV bytes are elsewhere.
+// Invariant: each row's result depends on its own sequence alone, never on the batch or its chunking. With
+// several ranks, all make the same calls with the same batch, and the residual stream is the same on each.
+// Threads: one caller; the work runs on the context's pool.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,26 +30,26 @@
 
 namespace pagoda {
 
-// DecoderConfig::embedding_scale, rounded to the type in which the embedding is stored where the model has it
-// so, as PyTorch keeps it.
+// Returns DecoderConfig::embedding_scale, rounded to the embedding's stored type if the config says so, as
+// PyTorch does.
 float embedding_scale(const DecoderConfig& config, DType stored);
 
-// Whether the embedding is the head. A GGUF file says so by having none; a folder whose config.json says so
-// has one of its own nevertheless where it stores another matrix under that name, as in transformers.
+// True if the embedding is also the head: a GGUF file without a head tensor, or a folder whose config.json
+// says so, unless it stores a different matrix under the head's name (as transformers does).
 bool head_is_tied(const ModelSource& source, const WeightNames& names, const DecoderConfig& config);
 
 class DecoderModel {
  public:
   // unimplemented: the architecture or one of its options is not supported. corrupt_data: weights are missing
-  // or misshapen. invalid_argument: it cannot be cut into so many parts. Nothing of `source` is kept.
-  // max_batched_tokens bounds every batch. `caching`: through the cache on disk. Without a head there are no
-  // logits, only hidden states.
+  // or misshapen. invalid_argument: the model cannot be cut into that many parts. Keeps no reference to
+  // `source`. No batch may exceed max_batched_tokens. `caching`: the cache on disk; null: none. Without a
+  // head there are hidden states, but no logits.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     std::string_view dtype, std::int32_t max_batched_tokens,
                                                     const ParallelContext& parallel = {},
                                                     const WeightCaching* caching = nullptr,
                                                     bool with_head = true);
-  // The same of a source that was read.
+  // The same for a source whose configuration has been read.
   static Result<std::unique_ptr<DecoderModel>> load(const KernelContext& context, const ModelSource& source,
                                                     const ModelInfo& model, std::string_view dtype,
                                                     std::int32_t max_batched_tokens,
@@ -57,40 +57,40 @@ class DecoderModel {
                                                     const WeightCaching* caching = nullptr,
                                                     bool with_head = true);
 
-  // The error that load() would give against so many parts, from the file's descriptions alone.
+  // Returns the error that load() would give with `size` parts, from the file's headers alone.
   static Status check_split(const ModelSource& source, std::string_view dtype, std::int32_t size,
                             ExchangeKind exchange, MixtureCut mixtures = MixtureCut::experts);
 
-  // The error that load() would give for the files' tensors, from their names, types and shapes: nothing is
-  // packed.
+  // Returns the error that load() would give for the files' tensors, from their names, types and shapes.
+  // Packs nothing.
   static Status check_tensors(const ModelSource& source, bool with_head = true);
 
-  // Gives back the memory of weights and activations. From then on it only says what it was: what runs again
-  // is another one, loaded anew.
+  // Frees the memory of weights and activations. Afterwards only the descriptive accessors may be used; to
+  // run again, load a new model.
   void release();
 
-  const DecoderConfig& config() const { return config_; }  // the whole model's
+  const DecoderConfig& config() const { return config_; }  // for the whole model
   const TensorShard& shard() const { return shard_; }
   const DecoderWeights& weights() const { return weights_; }
   std::int64_t activation_bytes() const { return memory_.size(); }
 
-  // Computes rotations of positions that no batch had before. forward() does it, too.
+  // Computes the rotations of positions that no earlier batch had. forward() does so, too.
   void prepare(const DecoderBatch& batch);
 
-  // Needs 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below max_positions.
-  // Not ok: another rank is lost.
+  // Requires 1 <= token_ids.size() <= max_batched_tokens, ids below vocab_size, positions below
+  // max_positions. An error means that another rank is lost.
   Status forward(const DecoderBatch& batch);
 
-  // Logits of output rows [first, first + count) of the last forward into out [count, vocab_size], on rank 0;
-  // the others send their parts.
+  // Writes the logits of output rows [first, first + count) of the last forward pass into out [count,
+  // vocab_size] on rank 0; other ranks send their parts.
   Status logits(std::int64_t first, std::int64_t count, Buffer out);
 
-  // The hidden states that the head would multiply, of output rows [first, first + count) of the last
-  // forward, into out [count, hidden_size]. Every rank has them.
+  // Writes the head's input for output rows [first, first + count) of the last forward pass into out [count,
+  // hidden_size]. Available on every rank.
   void hidden(std::int64_t first, std::int64_t count, const Buffer& out) const;
 
-  // The largest logit of each output row of the last forward, without their logits. On a single rank only,
-  // and not where logits are capped: large ones may then be equal.
+  // Writes the largest logit of each output row of the last forward pass, without storing the rows' logits.
+  // Only on a single rank, and not if logits are capped, since large ones may then be equal.
   void largest_logits(std::span<LogitMax> largest);
 
  private:
@@ -122,7 +122,8 @@ class DecoderModel {
   DecoderConfig config_;
   TensorShard shard_;
   DecoderWeights weights_;
-  std::unique_ptr<WeightWriter> weight_writer_;  // reads them until it is gone; null: they are on disk
+  std::unique_ptr<WeightWriter>
+      weight_writer_;  // reads the weights while it exists; null: the file is complete
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
   RankExchange exchange_;
@@ -132,15 +133,15 @@ class DecoderModel {
   PlacedMemory memory_;  // holds workspace_'s buffers and those below
   Buffer residual_;      // [tokens, hidden]
   Buffer normed_;        // [chunk, hidden], or rows of the embedding
-  Buffer branch_;        // [chunk, hidden]; where a branch is not added as it is
-  Buffer before_;        // [chunk, hidden]; of parallel sublayers: the second one's input
-  // Models with per-layer inputs: the first layer's input, and workspace for a chunk.
+  Buffer branch_;        // [chunk, hidden]; for branches that are not added unchanged
+  Buffer before_;        // [chunk, hidden]; input of the second of two parallel sublayers
+  // For models with per-layer inputs: the first layer's input, and workspace for a chunk.
   Buffer embedded_, input_workspace_;  // [tokens, hidden]
-  Buffer around_;                      // only where ways lead around mixers
+  Buffer around_;                      // for learned residuals
   // Only where the model is split:
   Buffer own_logits_;                            // [chunk, own vocabulary]
   Buffer gathered_;                              // [rank, chunk, its vocabulary]; rank 0
-  std::vector<const AdapterFactors*> adapters_;  // those of workspace_
+  std::vector<const AdapterFactors*> adapters_;  // storage of workspace_.adapters
   std::vector<std::int32_t> types_;
   std::vector<std::int32_t> row_ids_;  // tokens of the rows of embedded_
   ReadAhead read_ahead_;               // memory that the next layer's mixer reads

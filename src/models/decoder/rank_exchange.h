@@ -1,11 +1,11 @@
 #pragma once
-// RankExchange: ends the sublayers of a layer on several ranks, of which each has some heads, features or
+// RankExchange: completes the sublayers of a layer on several ranks, each with some heads, features or
 // experts (tensor_shard.h). Two ways (ExchangeKind):
 //   * gather: every rank gets all parts and multiplies them by its rows of the last matrix; the results are
-//     gathered again. Every element is reduced as in one process: the same bits, on any number of ranks.
-//   * sum: each rank multiplies its own part by its columns; the products are summed over the ranks
-//     (Megatron-LM, arXiv 1909.08053 §3). Less to send, other last bits.
-// On the CPU the ranks' communicator carries the parts. On devices kernels do, through windows of memory
+//     gathered again. Every element is reduced as in one process: the same bits on any number of ranks.
+//   * sum: each rank multiplies its own part by its columns, and the products are summed over the ranks
+//     (Megatron-LM, arXiv 1909.08053 §3). Less data to send, different last bits.
+// On the CPU the communicator carries the parts. On devices kernels do, through windows of memory
 // (kernels/device/ops.h): the host does not wait within a step, and a lost rank is reported at its end.
 // Threads: one caller; all ranks make the same calls. Owner: the decoder, with the workspace.
 #include <cstdint>
@@ -22,14 +22,13 @@
 
 namespace pagoda {
 
-// So many floats in whole pieces of 256 bytes, as a device's library wants them: parts of one room begin at
-// their own.
+// Rounds up to whole pieces of 256 bytes, which a device's library requires where parts of one buffer begin.
 inline std::int64_t padded(std::int64_t floats) { return (floats + 63) / 64 * 64; }
 
 class RankExchange final : public ExpertExchange {
  public:
-  // Floats of room for chunks of `rows` rows, `width` the widest input of a last product, `whole` the widest
-  // of whole_rows(); none for one rank.
+  // Floats of workspace for chunks of `rows` rows. `width`: the widest input of a last product; `whole`: the
+  // widest row of whole_rows(). 0 for a single rank.
   static std::int64_t workspace_for(const TensorShard& shard, std::int64_t rows, std::int64_t width,
                                     std::int64_t whole, std::int64_t hidden);
 
@@ -39,28 +38,29 @@ class RankExchange final : public ExpertExchange {
   bool split() const { return split_; }
   bool gathers() const override { return gathers_; }
 
-  // y = (accumulate: y +) weight of the whole input, whose columns `columns` each rank has in `input`,
-  // [count, own columns]. Adapters of rows are a single rank's.
+  // y = (accumulate: y +) weight of the whole input. Rank r has columns[r] of the input in `input`, [count,
+  // own columns]. Adapters only work on a single rank.
   Status last_product(const KernelContext& context, const PackedLinear& weight,
                       std::span<const Range> columns, const Buffer& input, RowAdapters adapters,
                       std::int64_t count, bool accumulate, const Buffer& y);
-  // Whole rows, of which each rank has the columns `columns` in `own`: for what needs all of them at once. On
-  // one rank `own` itself; on several a copy on each, until the next call, or with `second`, beside the last
-  // one of as many columns. A lost rank is told by the next last_product().
+  // Returns whole rows from `own`, in which each rank has its columns, for operations that need whole rows.
+  // On a single rank this is `own` itself. With several, each rank gets a copy, valid until the next call;
+  // with `second`, it coexists with the previous result of the same width. The next last_product() reports a
+  // lost rank.
   Buffer whole_rows(const KernelContext& context, std::span<const Range> columns, const Buffer& own,
                     std::int64_t count, bool second = false);
-  // This rank's columns of what whole_rows() gave, back into `own`.
+  // Copies this rank's columns of the result of whole_rows() back into `own`.
   void keep_own(const KernelContext& context, Range columns, const Buffer& whole, std::int64_t count,
                 const Buffer& own) const;
-  // The first `count` floats of `data` = their sum over all ranks.
+  // Replaces the first `count` floats of `data` by their sum over all ranks.
   Status sum(std::int64_t count, const Buffer& data) const override;
-  // The same of rows, one directly behind the other.
+  // The same for contiguous rows.
   Status sum_rows(const KernelContext& context, RowShape shape, const Buffer& rows) const;
-  // `all` holds sizes[r] floats of each rank r, one after the other, and this rank's are in their place:
-  // afterwards all are.
+  // `all` has sizes[r] floats for each rank r in order, with this rank's part filled in; afterwards all parts
+  // are.
   Status gather(std::span<const std::size_t> sizes, const Buffer& all) const override;
-  // Rank 0 gets whole rows in `all`, of which each rank has those of `columns` in `own`. `between`: room for
-  // as many floats.
+  // Gathers whole rows into `all` on rank 0; each rank has its columns in `own`. `between`: scratch of the
+  // same size.
   Status bring_to_first(const KernelContext& context, std::span<const Range> columns, std::int64_t count,
                         const Buffer& own, const Buffer& between, const Buffer& all) const;
 
@@ -70,7 +70,7 @@ class RankExchange final : public ExpertExchange {
 
   ParallelContext parallel_;
   bool split_ = false, gathers_ = false;
-  std::vector<Range> hidden_;  // rows of the last matrices, of each rank
+  std::vector<Range> hidden_;  // each rank's rows of the last matrices
   Buffer workspace_;
   std::vector<std::size_t> sizes_;
   Status lost_;  // the first failure of whole_rows()
