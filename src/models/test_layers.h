@@ -1,5 +1,5 @@
 #pragma once
-// For tests: what a model's layers are, as lists with an entry for each.
+// For tests: properties of a model's layers, as lists with an entry per layer.
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -11,7 +11,7 @@
 
 namespace pagoda::testing {
 
-// Names that the models of a family have, but for those whose reader chooses others.
+// Returns the family's names, without changes that its reader makes for single models.
 inline WeightNames names_of(std::string_view architecture, ModelFormat format = ModelFormat::hugging_face) {
   ModelInfo model;
   model.family = &family_named(architecture);
@@ -25,7 +25,7 @@ auto of_layers(const ModelInfo& model, const Ask& ask) {
   return out;
 }
 
-// 0: none.
+// Window sizes by layer; 0: none.
 inline std::vector<std::int64_t> windows(const ModelInfo& model) {
   return of_layers(model, [](const LayerConfig& layer) -> std::int64_t {
     return layer.attention() != nullptr ? layer.attention()->sliding_window : 0;
@@ -39,7 +39,7 @@ inline std::vector<bool> rotating(const ModelInfo& model) {
 inline std::vector<bool> with_mixture(const ModelInfo& model) {
   return of_layers(model, [](const LayerConfig& layer) { return layer.mixture() != nullptr; });
 }
-// Layers that keep a state and no keys and values.
+// Layers with only a state, no keys and values.
 inline std::vector<bool> recurrent(const ModelInfo& model) {
   std::vector<bool> out;
   for (const LayerState& state : layer_states(model.decoder))
@@ -49,7 +49,7 @@ inline std::vector<bool> recurrent(const ModelInfo& model) {
 
 inline const RopeConfig& rope_of(const ModelInfo& model) { return model.decoder.ropes.front(); }
 inline const RopeConfig& local_rope_of(const ModelInfo& model) { return model.decoder.ropes.at(1); }
-// The first layer's that has such a part.
+// Returns the first part of this type in any layer.
 template <class Part>
 const Part& first(const ModelInfo& model) {
   const Part* found = nullptr;

@@ -1,5 +1,5 @@
-// Attention: query, key and value of each token in one product, rotated; attention over the paged cache; the
-// output matrix. Several query heads may share a key-value head (arXiv 2305.13245).
+// Attention: one product for query, key and value of each token, rotation, attention over the paged cache,
+// and the output matrix. Several query heads may share a key-value head (arXiv 2305.13245).
 #include <algorithm>
 #include <array>
 
@@ -12,8 +12,8 @@
 namespace pagoda {
 namespace {
 
-// The rows of query, key and value in a matrix that has them head by head: of each key-value head its query
-// heads, then its key, then its value.
+// Rows of query, key and value in a matrix grouped by key-value head: its query heads, then its key, then its
+// value.
 std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard& shard) {
   const std::int64_t group = config.num_heads / config.num_kv_heads, size = config.head_size;
   std::vector<Range> ranges;
@@ -25,7 +25,7 @@ std::vector<Range> rows_by_group(const AttentionConfig& config, const HeadShard&
   return ranges;
 }
 
-// The query rows of a matrix in which each head's gate follows its queries, or, `part` 1, the gate rows.
+// Rows of queries (or, `part` 1, of gates) in a matrix in which each head's gate follows its queries.
 std::vector<Range> every_other_head(const AttentionConfig& config, const HeadShard& shard,
                                     std::int64_t part) {
   std::vector<Range> ranges;
@@ -34,8 +34,8 @@ std::vector<Range> every_other_head(const AttentionConfig& config, const HeadSha
   return ranges;
 }
 
-// The norms' weights of heads `own` out of `count`, contiguous; in the order in which the rows of
-// heads are where `reordered` elements of each lie in adjacent pairs in the file.
+// Norm weights of heads `own` of `count`, contiguous. If `reordered` elements of each head are adjacent pairs
+// in the file, they are reordered like the heads' rows.
 std::vector<float> head_norms(const std::string& name, std::int64_t count, Range own, std::int64_t size,
                               std::int64_t reordered, WeightLoader& loader) {
   WeightReader& reader = loader.reader();
@@ -64,7 +64,7 @@ std::vector<float> head_norms(const std::string& name, std::int64_t count, Range
   return weights;
 }
 
-// The heads that a rank has and none before it.
+// For each rank, the heads that no earlier rank has.
 std::vector<Range> without_repeats(std::span<const Range> ranks) {
   std::vector<Range> own;
   std::int64_t end = 0;
@@ -105,7 +105,7 @@ class Attention final : public Mixer {
                   const LinearInput& input) override;
   void mix(const Workspace& workspace, const DecoderBatch& batch) override {
     PagedAttentionArgs args = arguments(workspace, batch);
-    // Adapters read the rows in float.
+    // Adapters read the rows as floats.
     if (workspace.output_is_next && workspace.adapters == nullptr && own_.output_gate == OutputGate::none &&
         inner_norm_.empty() && !workspace.ranks->split())
       args.next = &output_;
@@ -145,15 +145,15 @@ class Attention final : public Mixer {
     return workspace.projected.with_stride(projected_width());
   }
 
-  AttentionConfig own_;  // with this rank's numbers of heads
+  AttentionConfig own_;  // with this rank's head counts
   std::int32_t layer_;
   std::int32_t rotary_size_ = 0;
   float rotary_amplitude_ = 1;
   float norm_eps_;
   KvScales kv_scales_;
   std::vector<Range> columns_;      // columns of the output matrix, by rank
-  std::vector<Range> key_columns_;  // columns of all keys, by the first rank that has them
-  Range queries_, keys_;            // this rank's of these
+  std::vector<Range> key_columns_;  // columns of all keys, assigned to the first rank that has them
+  Range queries_, keys_;            // this rank's columns of these
   PackedLinear qkv_, output_;
   PlacedVector query_norm_, key_norm_, inner_norm_;
   PlacedVector sinks_, slopes_;  // for this rank's query heads
@@ -211,8 +211,8 @@ void Attention::load_norms(const AttentionConfig& config, const LayerPlace& plac
                                                   config.query_size(), place.norm));
 }
 
-// The rows of query, key and value one below the other, and below them the queries' gates, in whichever order
-// a file has them; and the output matrix.
+// Loads the rows of query, key and value, then those of the queries' gates, in any of the orders that files
+// use; and the output matrix.
 void Attention::load_products(const AttentionConfig& config, const LayerPlace& place) {
   WeightLoader& loader = place.loader;
   const HeadShard& shard = place.shard.heads;
@@ -231,7 +231,7 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
   } else {
     const bool gates_between = config.gate_size() > 0 && names.output_gate.empty();
     const std::int64_t query_rows = gates_between ? 2 * config.query_size() : config.query_size();
-    // Rows of one of the three, or of where it begins in the matrix of all.
+    // Adds rows of one of the three tensors, or of its section (from `begin`) in the fused matrix.
     const auto add = [&](const std::string& name, std::int64_t begin, std::int64_t count,
                          std::vector<Range> rows, float factor) {
       if (fused)
@@ -240,16 +240,16 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
                  fused ? query_rows + 2 * config.kv_size() : count, place.hidden_size, rows, factor,
                  config.input_factor);
     };
-    const auto add_queries = [&](std::int64_t part) {  // or, part 1, their gates
+    const auto add_queries = [&](std::int64_t part) {  // or their gates, if part is 1
       add(names.query, 0, query_rows,
           gates_between ? every_other_head(config, shard, part) : std::vector{query}, config.query_factor);
     };
     add_queries(0);
-    // Some files have those of layers that do not read them.
+    // Some files have these tensors even for layers that do not use them.
     if (!config.has_own_kv())
       for (const std::string& name : {names.key, names.value, names.key_norm})
         loader.ignore(prefix + name + ".weight");
-    // Keys that are values are multiplied twice: norm and rotation make two things of them in place.
+    // Keys that are also values are multiplied twice, since norm and rotation modify keys in place.
     if (config.has_own_kv()) {
       const std::int64_t value = query_rows + (config.key_is_value ? 0 : config.kv_size());
       add(names.key, query_rows, config.kv_size(), {kv}, config.key_factor);
@@ -275,7 +275,7 @@ void Attention::load_products(const AttentionConfig& config, const LayerPlace& p
                                place.shard, config.output_factor);
 }
 
-// All query heads of a row are normed together on every rank, and all key heads.
+// Norms all query heads of a row together, over all ranks, and all key heads likewise.
 void Attention::norm_over_ranks(const Workspace& workspace, const Buffer& rows, std::int64_t count) const {
   const auto normalize = [&](const Buffer& heads, std::span<const Range> columns, Range own,
                              const PlacedVector& weight) {
@@ -334,7 +334,7 @@ void Attention::project_in(const Workspace& workspace, const DecoderBatch& batch
   attention_input(*workspace.context, args);
 }
 
-// Attention of query, key, value, for all rows of the batch.
+// Arguments of attention for all rows of the batch.
 PagedAttentionArgs Attention::arguments(const Workspace& workspace, const DecoderBatch& batch) const {
   const Chunks chunks = {static_cast<std::int64_t>(batch.token_ids.size()), workspace.chunk_rows};
   const Buffer query = projected(workspace);

@@ -78,7 +78,7 @@ class CachedLoad {
     if (!file) return file.error();
     if (caching_.share != nullptr) caching_.share->file_ = *file;
     auto weights = load_with(WeightStore::mapped(*std::move(file)));
-    // Made by a program that asked for other matrices.
+    // The file was made by a program that needed other matrices.
     if (!weights) caching_.cache->remove(key_);
     return weights;
   }

@@ -15,15 +15,15 @@
 namespace pagoda {
 namespace {
 
-// Rows that pass through the row-wise parts of a layer together. Few keep their activations in the
-// second-level caches; but each chunk reads the layer's weights again.
+// Number of rows that pass through the row-wise parts of a layer together. A small number keeps activations
+// in the second-level caches, but each chunk reads the layer's weights again.
 std::int64_t chunk_rows(std::int32_t max_batched_tokens) {
   return std::min<std::int64_t>(max_batched_tokens, 256);
 }
 
-constexpr std::int64_t kLogitChunk = 64;  // rows of logits that the ranks gather together
+constexpr std::int64_t kLogitChunk = 64;  // rows of logits per gather
 
-// Whether a sublayer adds its output to x directly, without a separate pass.
+// True if a sublayer adds its output to x directly, without a separate pass.
 bool adds_plainly(const LayerConfig& layer, const NormPlaces& places) {
   return !places.branch && layer.residual_scale == 1;
 }
@@ -39,7 +39,7 @@ float embedding_scale(const DecoderConfig& config, DType stored) {
   const float value = config.embedding_scale;
   if (!config.scale_as_embedding || (stored != DType::bf16 && stored != DType::f16)) return value;
   int exponent = 0;
-  const float digits = stored == DType::bf16 ? 256.0f : 2048.0f;  // digits of the significand
+  const float digits = stored == DType::bf16 ? 256.0f : 2048.0f;  // significand range: 8 or 11 bits
   const float significand = std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(significand * digits) / digits, exponent);
 }
@@ -53,7 +53,7 @@ bool head_is_tied(const ModelSource& source, const WeightNames& names, const Dec
   const TensorView head = reader.matrix(name + ".weight", config.vocab_size, config.embedding_size);
   const TensorView embedding =
       reader.matrix(names.token_embedding + ".weight", config.vocab_size, config.embedding_size);
-  if (!reader.status().ok()) return true;  // refused where they are loaded
+  if (!reader.status().ok()) return true;  // the loader reports the error
   if (head.dtype != embedding.dtype) return false;
   bool same = true;
   for (const TensorView& matrix : {head, embedding}) same = same && source.bring_in(matrix).ok();
@@ -69,7 +69,7 @@ struct NamedDecoder {
   WeightNames names;
 };
 
-// A source's decoder, and what its files call the weights.
+// Returns a source's decoder and its files' weight names.
 Result<NamedDecoder> name_weights(const ModelSource& source) {
   PAGODA_ASSIGN_OR_RETURN(auto model, read_model_config(source));
   return NamedDecoder{std::move(model.decoder), model.names(source.format())};
@@ -142,7 +142,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::load(const KernelContext& co
   decoder->embedding_scale_ = embedding_scale(config, decoder->weights_.token_embedding.dtype);
   for (std::size_t i = 0; i < config.ropes.size(); ++i) {
     const DecoderWeights& weights = decoder->weights_;
-    const bool first = i == 0;  // whose divisors a file brings
+    const bool first = i == 0;  // the file's divisors apply to the first rotation
     PAGODA_ASSIGN_OR_RETURN(
         auto rope,
         RopeTable::create(context, config.ropes[i], first ? weights.rope_factors : std::vector<float>(),
@@ -221,7 +221,7 @@ Status DecoderModel::reserve_buffers() {
   return ok_status();
 }
 
-// x, normalised on its way into a matrix.
+// Returns x, normalised when a matrix reads it.
 LinearInput DecoderModel::normalized(const NormConfig& config, const PlacedNorm& norm,
                                      const Buffer& x) const {
   LinearInput input = LinearInput::rows(x);
@@ -255,7 +255,7 @@ void DecoderModel::normalize(const NormConfig& config, const PlacedNorm& norm, c
   }
 }
 
-// After the last layer's mixer only the rows that give logits matter: they move to the front.
+// After the last layer's mixer only rows that give logits are needed: moves them to the front.
 void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::int64_t mixed_width) {
   gather_rows(context_, rows, config_.hidden_size, residual_);
   gather_rows(context_, rows, mixed_width, workspace_.mixed.with_stride(mixed_width));
@@ -272,7 +272,7 @@ void DecoderModel::gather_output_rows(std::span<const std::int32_t> rows, std::i
   row_ids_ = std::move(ids);
 }
 
-// x = sum(x + scale * branch(sublayer)). `sublayer` gets the output buffer, and whether to add to it.
+// x = sum(x + scale * branch(sublayer)). `sublayer` is passed the output buffer and whether to add to it.
 template <class Sublayer>
 Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& places,
                                   const NormsAround& norms, Rows rows, const Sublayer& sublayer) {
@@ -290,7 +290,7 @@ Status DecoderModel::add_sublayer(const LayerConfig& layer, const NormPlaces& pl
   return ok_status();
 }
 
-// Applies the parts after a layer's sublayers.
+// Applies the operations after a layer's sublayers.
 void DecoderModel::finish_layer(std::size_t index, Rows rows) {
   const Buffer x = residual_.at(rows.first);
   ResidualStreams* const streams = weights_.streams ? &*weights_.streams : nullptr;
@@ -312,8 +312,8 @@ void DecoderModel::finish_layer(std::size_t index, Rows rows) {
   if (scale != 1) scale_rows(context_, hidden_rows(rows.count), scale, x);
 }
 
-// While matrices are multiplied until the next layer mixes, or the last two of them, what it will read of the
-// sequences' states comes into the cache.
+// Prefetches the states that the next layer's mixer will read, during the matrix products before it, or
+// during the last two of them.
 void DecoderModel::read_next_layer_ahead(const DecoderBatch& batch, std::size_t next) {
   const auto rows = static_cast<std::int64_t>(batch.token_ids.size());
   const BringsAhead when = brings_ahead(context_, rows);
@@ -393,7 +393,7 @@ Status DecoderModel::forward(const DecoderBatch& batch) {
   return ok_status();
 }
 
-// Each rank has the logits of its own tokens: rank 0 puts the rows together.
+// Each rank has the logits of its tokens; rank 0 assembles the rows.
 Status DecoderModel::gather_logits(const LinearInput& input, std::int64_t count, const Buffer& out) {
   linear(context_, weights_.head, input, count, own_logits_);
   return exchange_.bring_to_first(context_, shard_.vocab, count, own_logits_, gathered_, out);

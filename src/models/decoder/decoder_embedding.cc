@@ -1,4 +1,4 @@
-// The input of the first layer of a DecoderModel.
+// Computes the input of a DecoderModel's first layer.
 #include <algorithm>
 
 #include "kernels/elementwise.h"
@@ -14,7 +14,7 @@ void DecoderModel::look_up_tokens(std::span<const std::int32_t> ids, const Buffe
     embedding(context_, weights_.token_embedding, ids, out, own);
 }
 
-// Rows of the token embedding. Each rank has some tokens' rows and brings zeros for the others'.
+// Looks up rows of the token embedding. Each rank has some tokens' rows and contributes zeros for the others.
 Status DecoderModel::embed_tokens(std::span<const std::int32_t> ids, const Buffer& out) {
   if (shard_.size == 1) {
     look_up_tokens(ids, out);

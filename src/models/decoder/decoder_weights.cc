@@ -35,7 +35,7 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
   DecoderLayer result;
   result.mixer_norms = norms_around(layer, layer.mixer_norms, place.prefix + names.attention_norm,
                                     place.prefix + names.attention_branch_norm, config.hidden_size, loader);
-  // Halves that see the same share a norm where the second has none of its own.
+  // Sublayers with the same input share a norm if the second has none of its own.
   const bool shared = layer.parallel && (names.mlp_norm.empty() ||
                                          !loader.reader().has(place.prefix + names.mlp_norm + ".weight"));
   result.feed_forward_norms = norms_around(layer, layer.feed_forward_norms,
@@ -58,7 +58,8 @@ DecoderLayer load_layer(const DecoderConfig& config, const TensorShard& shard, s
   return result;
 }
 
-// The order in which a step multiplies them; after the head, the next step's first.
+// Links the products in the order in which a step computes them; the head's successor is the first of the
+// next step.
 void link(DecoderWeights& weights) {
   PackedLinear* before = &weights.head;
   const auto then = [&](const Products& products) {
@@ -102,9 +103,9 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
     add_bias(names.head);
     add_to_adapt(names.head);
     weights.head = loader.pack(std::move(head), embedding, LinearForm::stacked, RowsAdapt::yes);
-    for (const std::string& name : {names.head, names.other_head})  // stored a second time
+    for (const std::string& name : {names.head, names.other_head})  // a second copy
       reader.ignore(name + ".weight");
-  } else {  // never transposed: the one matrix that Conv1D families store as all others
+  } else {  // never transposed, unlike all other matrices of Conv1D families
     const bool other = !names.other_head.empty() && !reader.has(names.head + ".weight") &&
                        reader.has(names.other_head + ".weight");
     const std::string& name = other ? names.other_head : names.head;
@@ -116,7 +117,7 @@ void load_head(const WeightNames& names, const DecoderConfig& config, const Tens
   }
 }
 
-// Embeddings beside the tokens', and the matrices between embedding and hidden size.
+// Loads the other embeddings, and the matrices between embedding size and hidden size.
 void load_embeddings(const WeightNames& names, const DecoderConfig& config, WeightLoader& loader,
                      DecoderWeights& weights) {
   if (config.learned_positions) {
@@ -180,7 +181,7 @@ Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStor
   if (config.streams && loader.status().ok()) weights.streams = ResidualStreams::load(config, loader);
   if (config.final_norm) {
     NormWeights norm = loader.norm(names.final_norm, config.hidden_size, *config.final_norm);
-    // The logits' scale costs nothing here: only the head reads what this norm makes.
+    // Folds the logits' scale into the final norm, since only the head reads its result.
     if (config.logit_scale != 1 && config.head)
       for (std::vector<float>* part : {&norm.weight, &norm.bias})
         for (float& value : *part) value *= config.logit_scale;
@@ -188,7 +189,7 @@ Result<DecoderWeights> load_decoder_weights(const WeightOrder& order, WeightStor
   }
 
   load_head(names, config, shard, loader, all_tokens, weights);
-  // With the type in which it is stored, which the embedding's scale may depend on.
+  // Keeps the stored type, on which the embedding's scale may depend.
   weights.token_embedding = with_rows(all_tokens, shard.own_vocab());
   weights.token_embedding.data = nullptr;
   if (!config.head || !config.tied_head || !weights.head.keeps_values())

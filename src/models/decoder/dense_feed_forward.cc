@@ -1,6 +1,6 @@
-// DenseFeedForward: two matrices with a function between them, of which the first may have two halves, gate
-// and up: down(f(gate x) * (up x)) (arXiv 2002.05202). The function may be a curve whose shape each layer has
-// learned (xIELU, arXiv 2411.13010):
+// DenseFeedForward: two matrices with an activation between them. The first matrix may have two halves, gate
+// and up: down(f(gate x) * (up x)) (arXiv 2002.05202). The activation may have parameters learned per layer
+// (xIELU, arXiv 2411.13010):
 //   x > 0:  p x^2 + beta x            p = softplus(alpha_p)
 //   else:   n (e^min(x, eps) - 1 - x) + beta x,   n = beta + softplus(alpha_n)
 #include <array>
@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-// Its first matrix: gate above up, or up alone, of these features.
+// Reads the first matrix: gate above up, or only up, for these features.
 Matrices read_first(const DenseFeedForwardConfig& config, const DenseNames& names, Range own,
                     const LayerPlace& place) {
   WeightLoader& loader = place.loader;
@@ -52,7 +52,7 @@ XieluCurve read_curve(const XieluConfig& config, const LayerPlace& place) {
 
 class DenseFeedForward final : public FeedForward {
  public:
-  // `curve`: instead of the activation.
+  // `curve` replaces the activation.
   DenseFeedForward(const DenseFeedForwardConfig& config, const DenseNames& names, const FeatureShard& shard,
                    const LayerPlace& place, const std::optional<XieluCurve>& curve = std::nullopt)
       : activation_(config.activation),
@@ -99,11 +99,11 @@ class DenseFeedForward final : public FeedForward {
   Activation activation_;
   std::optional<XieluCurve> curve_;
   Range own_;                   // this rank's features between the matrices
-  std::int64_t width_;          // how many they are
+  std::int64_t width_;          // their number
   std::vector<Range> columns_;  // columns of the second matrix, by rank
   float norm_eps_;
-  PlacedVector norm_;  // between the matrices; or empty
-  PackedLinear in_;    // gate and up, or up alone
+  PlacedVector norm_;  // between the matrices; may be empty
+  PackedLinear in_;    // gate and up, or only up
   PackedLinear out_;
 };
 

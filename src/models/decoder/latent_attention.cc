@@ -1,13 +1,13 @@
-// Latent attention (MLA): a token keeps one row for all heads, a latent vector and a rotated part, and every
-// head's keys and values are products with it. In its absorbed form, which is the only one here: a head's
-// query is multiplied by its key matrix before it meets the rows, and what is attended to by its value matrix
-// afterwards. So a row's bits do not tell whether it was decoded, recomputed or cached, and no key or value
-// is ever made. Source: DeepSeek-V2 (arXiv 2405.04434) §2.1 and its appendix on absorption.
+// Latent attention (MLA): a token keeps one row for all heads, a latent vector and a rotated part; each
+// head's keys and values are products with it. Only the absorbed form is implemented: a head's query is
+// multiplied by its key matrix before attention over the rows, and the result by its value matrix. A row's
+// bits are therefore the same whether it was decoded, recomputed or cached, and no keys or values are
+// materialised. Source: DeepSeek-V2 (arXiv 2405.04434) §2.1 and its appendix on absorption.
 //
 //     [qa | c | k] = W_down x      q = W_up rms(qa), or W_query x; per head [n | r]
-//     kept: [rms(c) | rope(k)]     a head asks with [K^T n | rope(r)] and gets V (its part of rms(c))
+//     kept: [rms(c) | rope(k)]     a head's query is [K^T n | rope(r)], its result V (its part of rms(c))
 //
-// On several ranks each has some heads, and all keep the same rows.
+// With several ranks, each has some heads, and all keep the same rows.
 #include <algorithm>
 #include <array>
 
@@ -55,14 +55,14 @@ class LatentAttention final : public Mixer {
     return workspace.projected.with_stride(projected_width());
   }
 
-  LatentAttentionConfig own_;  // with this rank's number of heads
+  LatentAttentionConfig own_;  // with this rank's head count
   std::int32_t layer_;
   KvScales kv_scales_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   PackedLinear down_;           // [query_rank | row], or [queries | row]
-  PackedLinear up_;             // queries' second product, if they have a rank
+  PackedLinear up_;             // second product of queries, if they have a rank
   PlacedVector query_norm_, latent_norm_;
-  std::vector<PackedLinear> keys_, values_;  // for each head: [latent, nope], [value, latent]
+  std::vector<PackedLinear> keys_, values_;  // by head: [latent, nope], [value, latent]
   PackedLinear output_;
 };
 
@@ -90,7 +90,7 @@ LatentAttention::LatentAttention(const LatentAttentionConfig& config, const Laye
                                place.shard);
 }
 
-// Queries of these heads, and the row that is kept.
+// Loads the queries of these heads, and the matrix of the kept row.
 void LatentAttention::load_queries(const LatentAttentionConfig& config, const LayerPlace& place,
                                    Range heads) {
   WeightLoader& loader = place.loader;
@@ -122,7 +122,7 @@ void LatentAttention::load_queries(const LatentAttentionConfig& config, const La
   down_ = loader.pack(std::move(down), place.prefix + names.kv_a, LinearForm::stacked, RowsAdapt::yes);
 }
 
-// Each head's two matrices: apart as newer GGUF files have them, or head by head in one.
+// Loads each head's two matrices: separate as in newer GGUF files, or head by head in one.
 void LatentAttention::load_heads(const LatentAttentionConfig& config, const LayerPlace& place, Range heads) {
   WeightLoader& loader = place.loader;
   const WeightNames& names = loader.names();
@@ -140,7 +140,8 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   }
   for (std::int64_t head = heads.first; head < heads.end() && loader.status().ok(); ++head) {
     Matrices key_matrix, value_matrix;
-    key_matrix.own_inputs = value_matrix.own_inputs = true;  // they meet latent vectors and weighted sums
+    key_matrix.own_inputs = value_matrix.own_inputs =
+        true;  // their inputs are latent vectors and weighted sums
     if (apart) {
       loader.add_rows(key_matrix, part_at(all_keys, head), concat(key_name, " of ", head), {0, latent});
       loader.add_rows(value_matrix, part_at(all_values, head), concat(value_name, " of ", head), {0, value});

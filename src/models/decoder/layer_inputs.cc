@@ -56,7 +56,7 @@ Buffer LayerInputs::make(const KernelContext& context, std::int32_t layer, std::
   const RowShape shape = {count, size};
   const Buffer projected = room.with_stride(size), input = projected.at(count), gated = input.at(count),
                out = gated.at(count).with_stride(hidden_), normed = out.at(count);
-  // An embedding's row of all layers is one row after the other.
+  // A token's rows for all layers are consecutive in the table.
   places_.clear();
   for (const std::int32_t id : ids)
     places_.push_back((id < rows_ ? id : 0) * static_cast<std::int32_t>(layers_.size()) + layer);

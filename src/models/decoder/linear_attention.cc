@@ -1,10 +1,9 @@
-// Linear attention: one product gives the queries, keys and values of each token, which a short convolution
-// mixes with those of the last few, and a gate; another, in float32 whatever the weights, how much of the
-// state is kept and how much the token weighs. Every head's matrix goes through the tokens in order
-// (kernels/linear_attention.h); what it says of a token is gated, normed, and multiplied. Kept of a sequence:
-// the last inputs of the convolution, and the matrices. The delta rule and Mamba-2 differ in the order of the
-// product's rows, in what they make of the second one, and in their norm. Source: arXiv 2412.06464; arXiv
-// 2405.21060; transformers' modeling_qwen3_next.
+// Linear attention: one product gives each token's queries, keys and values, which a short convolution mixes
+// with those of the last few tokens, and a gate. Another product, always in float32, gives the state's decay
+// and the token's weight. Each head's matrix passes through the tokens in order (kernels/linear_attention.h);
+// its result is gated, normed and multiplied. Kept per sequence: the last inputs of the convolution, and the
+// matrices. The delta rule and Mamba-2 differ in the order of the product's rows, in the use of the second
+// product, and in their norm. Source: arXiv 2412.06464; arXiv 2405.21060; transformers' modeling_qwen3_next.
 #include "kernels/linear_attention.h"
 
 #include <algorithm>
@@ -20,14 +19,14 @@
 namespace pagoda {
 namespace {
 
-constexpr float kUnitEps = 1e-6f;  // eps of the length of queries and keys; no file says it
+constexpr float kUnitEps = 1e-6f;  // epsilon of query and key lengths; no file specifies it
 
 class LinearAttention final : public Mixer {
  public:
   LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place);
 
-  // Rows of the first product, then of all rows the result of the second: a weight and a decay of each
-  // head.
+  // Rows of the first product, followed by the second product's results for all rows: a weight and a decay
+  // per head.
   std::int64_t projected_width() const override { return row_width() + 2 * config_.num_heads; }
   std::int64_t mixed_width() const override { return config_.value_width(); }
   std::int64_t whole_width() const override { return norm_spans_ranks_ ? whole_.value_width() : 0; }
@@ -43,7 +42,7 @@ class LinearAttention final : public Mixer {
   }
 
  private:
-  // [token, weights | decays], or of Mamba-2 all weights, then all decays: these follow from those.
+  // [token, weights | decays]; for Mamba-2 all weights, then all decays, which are computed from the weights.
   struct Gates {
     Buffer weight, decay;
   };
@@ -66,16 +65,16 @@ class LinearAttention final : public Mixer {
   std::vector<Range> own_channels() const;
   void normalize(const Workspace& workspace, std::int64_t rows);
 
-  LinearAttentionConfig whole_, config_;  // the layer's, and this rank's part of it
+  LinearAttentionConfig whole_, config_;  // the whole layer's, and this rank's part
   StateShard shard_;
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   bool norm_spans_ranks_ = false;
   std::int32_t layer_;
   float norm_eps_;
-  PackedLinear in_, gates_, out_;         // in: [what is convolved | gate]; gates: [weights | decays]
-  PlacedVector taps_, conv_bias_;         // [tap, channel]; bias: or empty
-  PlacedVector rate_, step_bias_, skip_;  // by head; skip: of Mamba-2
-  PlacedVector norm_;                     // a delta net's, for each head; empty: none
+  PackedLinear in_, gates_, out_;         // in: [convolved inputs | gate]; gates: [weights | decays]
+  PlacedVector taps_, conv_bias_;         // [tap, channel]; conv_bias_ may be empty
+  PlacedVector rate_, step_bias_, skip_;  // by head; skip: only Mamba-2
+  PlacedVector norm_;                     // a delta net's, per head; may be empty
 };
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config, const LayerPlace& place)
@@ -116,7 +115,7 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Laye
   }
 }
 
-// Channels of the convolution: [query | key | value], for Mamba-2 [value | key | query].
+// Channels of the convolution: [query | key | value]; for Mamba-2 [value | key | query].
 std::vector<Range> LinearAttention::own_channels() const {
   const std::int64_t keys = whole_.key_width(), values = whole_.value_width();
   std::vector<Range> channels;
@@ -137,7 +136,7 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
   const std::int64_t hidden = place.hidden_size, heads = whole_.num_heads, keys = whole_.num_key_heads;
   const std::int64_t group = heads / keys;
   Matrices in, gates;
-  // Adds the part of each key head's rows that begins after `before` of them.
+  // Adds `count` of the `all` rows of each key head, after the first `before`.
   const auto add_keys = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
                             std::int64_t all) {
     std::vector<Range> ranges;
@@ -146,7 +145,7 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
         ranges.push_back({head * all + before, count});
     loader.add(to, place.prefix + name, keys * all, hidden, ranges);
   };
-  // The same of heads, which there follow their key head's `before` rows, `count` of each.
+  // The same for value heads, which follow their key head's first `before` rows, `count` rows each.
   const auto add_heads = [&](Matrices& to, const std::string& name, std::int64_t before, std::int64_t count,
                              std::int64_t all) {
     std::vector<Range> ranges;
@@ -181,7 +180,7 @@ void LinearAttention::load_delta_net(const LayerPlace& place) {
   gates_ = loader.pack_exact(std::move(gates), place.prefix + names.decay, RowsAdapt::yes);
 }
 
-// One matrix: [gate | value | B | C | step].
+// Loads one matrix: [gate | value | B | C | step].
 void LinearAttention::load_mamba2(const LayerPlace& place) {
   WeightLoader& loader = place.loader;
   const LinearAttentionNames& names = loader.names().linear_attention;
@@ -239,7 +238,7 @@ void LinearAttention::mix(const Workspace& workspace, const DecoderBatch& batch)
                         .output_gate = {},
                         .output = row,
                         .states = states});
-  // The convolution's input: [query | key | value], for Mamba-2 [value | key | query].
+  // The convolution's input: [query | key | value]; for Mamba-2 [value | key | query].
   const Buffer query = row.at(0, delta ? 0 : value_width + key_width);
   const Buffer key = row.at(0, delta ? key_width : value_width);
   const Buffer value = row.at(0, delta ? 2 * key_width : 0);

@@ -1,9 +1,9 @@
-// Mixture: each token goes through the experts that a router chooses for it, and their sum by its weights is
-// what it gets; some mixtures have one more expert for all tokens. The router's product and the choice are in
-// float32 whatever the weights. On several ranks all make the same choice. On the CPU each has some experts
-// whole; what the experts make is gathered, or each rank's sum of its own summed (ExchangeKind). On devices
-// each has some rows of every expert's matrices, and features and sums are gathered (MixtureCut).
-// Source: arXiv 1701.06538; shared experts: arXiv 2401.06066 (DeepSeekMoE).
+// Mixture: a router chooses experts for each token, whose weighted sum is the result; some mixtures add an
+// expert for all tokens. The router's product and the choice are in float32 whatever the weights. With
+// several ranks, all make the same choice. On the CPU each rank has whole experts; their results are
+// gathered, or each rank's partial sums are added (ExchangeKind). On devices each rank has some rows of every
+// expert's matrices, and features and sums are gathered (MixtureCut). Source: arXiv 1701.06538; shared
+// experts: arXiv 2401.06066 (DeepSeekMoE).
 #include "kernels/mixture.h"
 
 #include <cmath>
@@ -50,7 +50,7 @@ class Mixture final : public FeedForward {
       shared_router_ = loader.exact_linear(place.prefix + names.shared_router, 1, hidden_);
   }
 
-  // One row's share of all that lies between.
+  // Scratch per row for everything between the input and the result.
   std::int64_t inner_width() const override {
     const std::int64_t experts = padded(config_.routing.num_experts) + padded(mixture_scratch(arguments()));
     if (shared_ == nullptr) return experts;
@@ -103,8 +103,9 @@ class Mixture final : public FeedForward {
   MixtureConfig config_;
   std::int64_t hidden_;
   Range own_;
-  std::vector<std::int64_t> rank_ends_;                   // one past each rank's last expert
-  std::vector<std::int64_t> feature_ends_, hidden_ends_;  // likewise; empty: whole experts
+  std::vector<std::int64_t> rank_ends_;  // end of each rank's experts
+  std::vector<std::int64_t> feature_ends_,
+      hidden_ends_;  // the same for features and rows; empty: whole experts
   PackedLinear router_, shared_router_;
   PlacedVector correction_, router_norm_, expert_scales_, sum_bias_;
   ExpertWeights experts_;  // this rank's
@@ -133,8 +134,8 @@ Status Mixture::forward(const Workspace& workspace, const LinearInput& input, st
   return ok_status();
 }
 
-// y = (accumulate: y +) the shared expert, or of each row the share of it that the row takes, times its
-// scale.
+// y = (accumulate: y +) the shared expert's result, multiplied by its scale and by the row's gate, if there
+// is one.
 Status Mixture::add_shared(const Workspace& workspace, const LinearInput& input, std::int64_t count,
                            const Buffer& between, bool accumulate, const Buffer& y) {
   Workspace own = workspace;

@@ -1,5 +1,5 @@
-// A mixture of experts beside a dense feed-forward (Gemma 4 26B-A4B): both read the layer's x, each through a
-// norm of its own, and what each gives goes through another norm before it is added.
+// A mixture of experts beside a dense feed-forward (Gemma 4 26B-A4B): each reads the layer's x through its
+// own norm, and its result passes through another norm before it is added.
 #include <algorithm>
 
 #include "base/check.h"

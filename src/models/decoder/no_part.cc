@@ -1,4 +1,4 @@
-// Halves of layers that are not there (Nemotron-H).
+// Absent sublayers (Nemotron-H).
 #include "kernels/rows.h"
 #include "models/decoder/layer_part.h"
 

@@ -1,6 +1,5 @@
-// Two mixers that read the same and whose results are added: attention beside linear attention (Falcon-H1).
-// Each has a part of the room for what it made of the rows before it mixes; what they mixed stands side by
-// side in each row.
+// Two mixers with the same input whose results are added: attention beside linear attention (Falcon-H1).
+// `projected` has a section for each; in each row of `mixed` their results are side by side.
 #include <algorithm>
 
 #include "kernels/rows.h"
@@ -14,7 +13,7 @@ class ParallelMixers final : public Mixer {
   ParallelMixers(std::unique_ptr<Mixer> first, std::unique_ptr<Mixer> second)
       : first_(std::move(first)), second_(std::move(second)) {}
 
-  // Behind what each enters, room for what one of them mixes.
+  // The sections of both mixers, then scratch for the result of one of them.
   std::int64_t projected_width() const override {
     return first_->projected_width() + second_->projected_width() +
            std::max(first_->mixed_width(), second_->mixed_width());
@@ -53,7 +52,7 @@ class ParallelMixers final : public Mixer {
     own.projected = workspace.projected.at(0, std::ssize(batch.token_ids) * first_->projected_width());
     return own;
   }
-  // Into the columns of each row of mixed that begin at `column`.
+  // Mixes into the columns of `mixed` from `column` on.
   void mix_one(Mixer& mixer, Workspace own, const DecoderBatch& batch, const Workspace& workspace,
                std::int64_t column) {
     const std::int64_t tokens = std::ssize(batch.token_ids), width = mixer.mixed_width();
@@ -64,7 +63,7 @@ class ParallelMixers final : public Mixer {
               workspace.mixed.with_stride(mixed_width()).at(0, column));
   }
 
-  // Out of them, through inner.
+  // Reads those columns, through `inner`.
   Status project_out_one(Mixer& mixer, const Workspace& workspace, Rows rows, std::int64_t column,
                          bool accumulate, const Buffer& y) {
     const std::int64_t width = mixer.mixed_width();

@@ -64,7 +64,7 @@ Status RankExchange::bring_to_first(const KernelContext& context, std::span<cons
   for (const Range& part : columns)
     bytes.push_back(static_cast<std::size_t>(count * part.count) * sizeof(float));
   const std::span mine(floats(own), static_cast<std::size_t>(count * columns[rank].count));
-  const Buffer& parts = count == 1 ? all : between;  // one row is in order at once
+  const Buffer& parts = count == 1 ? all : between;  // a single row needs no reordering
   PAGODA_RETURN_IF_ERROR(
       parallel_.communicator->gather(std::as_bytes(mine), bytes, parts.data, parallel_.timeout));
   if (rank != 0 || count == 1) return ok_status();
@@ -74,7 +74,7 @@ Status RankExchange::bring_to_first(const KernelContext& context, std::span<cons
   return ok_status();
 }
 
-// [count, own columns] of each rank -> [count, all columns]. The ranks' parts are in order, without gaps.
+// [count, own columns] of each rank -> [count, all columns]. The ranks' columns are in order, without gaps.
 Status RankExchange::gather_parts(const KernelContext& context, std::span<const Range> ranges,
                                   const Buffer& own, std::int64_t count, const Buffer& all) {
   const auto rank = static_cast<std::size_t>(parallel_.rank());
@@ -82,7 +82,7 @@ Status RankExchange::gather_parts(const KernelContext& context, std::span<const 
     device_ops::gather_columns(*context.device, ends_of(ranges), count, own, all);
     return ok_status();
   }
-  const Buffer parts = count == 1 ? all : workspace_;  // one row is in order at once
+  const Buffer parts = count == 1 ? all : workspace_;  // a single row needs no reordering
   const auto part = [&](const Range& range) {
     return parts.at(0, range.first * count).with_stride(range.count);
   };

@@ -8,7 +8,7 @@ namespace {
 
 static_assert(kMaxStreams <= kMaxResidualStreams);
 
-// A square matrix of each of the other streams: a tensor each, or all of them in one, one below the other.
+// Loads a square matrix for each of the other streams: a tensor each, or stacked in one tensor.
 std::vector<PackedLinear> load_each(const std::string& name, std::int64_t count, std::int64_t hidden,
                                     WeightLoader& loader) {
   std::vector<PackedLinear> matrices;
@@ -49,7 +49,7 @@ ResidualStreams ResidualStreams::load(const DecoderConfig& config, WeightLoader&
         loader.reader().values(prefix + names.streams_predict + ".weight", count * count * count));
     layer.correct =
         loader.place(loader.reader().values(prefix + names.streams_correct + ".weight", count * count));
-    const std::string scale = prefix + names.streams_scale;  // some files have it without the ending
+    const std::string scale = prefix + names.streams_scale;  // some files omit ".weight"
     if (config.streams->scaled)
       layer.scale = loader.place(
           loader.reader().vector(loader.reader().has(scale) ? scale : scale + ".weight", hidden));
@@ -80,7 +80,7 @@ void ResidualStreams::begin(const KernelContext& context, std::int64_t first, st
   }
 }
 
-// r(x) of each row: [count, streams].
+// Returns r(x) of each row: [count, streams].
 Buffer ResidualStreams::route(const KernelContext& context, const Layer& layer, std::int64_t count,
                               const Buffer& x) {
   LinearInput input = LinearInput::rows(x);

@@ -1,8 +1,8 @@
-// Mamba-1: one product gives [x | z] of each token; a short convolution mixes x with those of the last few;
-// of what comes out one product gives [step | B | C], and another the step of every channel. Each channel's
-// state goes through the tokens in order (kernels/selective_scan.h), and silu(z) gates what it says. Kept of
-// a sequence: the last inputs of the convolution, and the states. Source: arXiv 2312.00752; transformers'
-// modeling_mamba, modeling_falcon_mamba and modeling_jamba.
+// Mamba-1: one product gives each token's [x | z]. A short convolution mixes x with that of the last few
+// tokens; from the result one product computes [step | B | C], and another one each channel's step. Each
+// channel's state passes through the tokens in order (kernels/selective_scan.h), and silu(z) gates the
+// result. Kept per sequence: the last inputs of the convolution, and the states. Source: arXiv 2312.00752;
+// transformers' modeling_mamba, modeling_falcon_mamba and modeling_jamba.
 #include "kernels/selective_scan.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class SelectiveScan final : public Mixer {
  public:
   SelectiveScan(const SelectiveScanConfig& config, const LayerPlace& place);
 
-  // Rows of the first product, then of all rows the second's.
+  // Rows of the first product, followed by the second product's results for all rows.
   std::int64_t projected_width() const override { return row_width() + scanned_width(); }
   std::int64_t mixed_width() const override { return config_.num_channels; }
   std::int64_t whole_width() const override { return columns_.back().end(); }
@@ -47,12 +47,12 @@ class SelectiveScan final : public Mixer {
   void project_steps(const Workspace& workspace, Rows rows, const Buffer& x, const Buffer& scanned) const;
 
   SelectiveScanConfig config_;  // with this rank's channels
-  std::vector<Range> columns_;  // channels by rank
+  std::vector<Range> columns_;  // each rank's channels
   std::int32_t layer_;
   PackedLinear in_, scanned_, step_, out_;          // in: [x | z]
-  PlacedVector taps_, conv_bias_;                   // [tap, channel]; bias: or empty
-  PlacedVector rate_, skip_;                        // rate: as scan_index() says
-  PlacedVector step_norm_, key_norm_, query_norm_;  // or empty
+  PlacedVector taps_, conv_bias_;                   // [tap, channel]; conv_bias_ may be empty
+  PlacedVector rate_, skip_;                        // rate: ordered by scan_index()
+  PlacedVector step_norm_, key_norm_, query_norm_;  // may be empty
 };
 
 SelectiveScan::SelectiveScan(const SelectiveScanConfig& config, const LayerPlace& place)
@@ -82,7 +82,7 @@ SelectiveScan::SelectiveScan(const SelectiveScanConfig& config, const LayerPlace
   if (config.norms != SelectiveScanConfig::Norms::none) load_norms(place);
 }
 
-// The file has a row of each channel.
+// The file has a row per channel.
 void SelectiveScan::load_rates(const LayerPlace& place) {
   const LinearAttentionNames& names = place.loader.names().linear_attention;
   const std::int32_t size = config_.state_size;
@@ -115,7 +115,7 @@ void SelectiveScan::load_norms(const LayerPlace& place) {
   query_norm_ = load(names.query_norm, config_.state_size);
 }
 
-// [step | B | C] of these rows, normed, and the channels' steps into `mixed`.
+// Computes [step | B | C] of these rows, normed, and writes the channels' steps into `mixed`.
 void SelectiveScan::project_steps(const Workspace& workspace, Rows rows, const Buffer& x,
                                   const Buffer& scanned) const {
   const KernelContext& context = *workspace.context;

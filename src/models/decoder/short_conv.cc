@@ -1,6 +1,6 @@
-// A short convolution (LFM2): one product gives [b | c | x] of each token; b * x is convolved over the last
-// few tokens, channel by channel, and scaled by c on its way into the output matrix. What is kept of a
-// sequence is its last inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as transformers has it.
+// A short convolution (LFM2): one product gives each token's [b | c | x]; b * x is convolved over the last
+// few tokens, channel by channel, and multiplied by c before the output matrix. Kept per sequence: the last
+// inputs of the convolution. Source: LFM2 (Liquid AI, 2025), as in transformers.
 #include <array>
 
 #include "kernels/causal_conv.h"
@@ -48,7 +48,7 @@ class ShortConv final : public Mixer {
   std::vector<Range> columns_;  // columns of the output matrix, by rank
   std::int32_t num_taps_;
   PackedLinear in_, out_;
-  PlacedVector weight_, bias_;  // [taps, channels]; bias: or empty
+  PlacedVector weight_, bias_;  // [taps, channels]; bias_ may be empty
 };
 
 ShortConv::ShortConv(const ShortConvConfig& config, const LayerPlace& place)

@@ -1,8 +1,7 @@
-// SparseFeedForward: a gated feed-forward of which each row keeps few features: those whose gate is beyond a
-// cutoff, so many standard deviations above the mean of the row's gates, and the gate counts from there
-// (Gemma 3n): down(f(max(0, g - cutoff)) * up). On several ranks the gates are gathered, so that all cut off
-// at the same place. Source: arXiv 2411.07501 is for the residual beside it; transformers' modeling_gemma3n
-// for this.
+// SparseFeedForward: a gated feed-forward in which each row keeps only features whose gate exceeds a cutoff,
+// a number of standard deviations above the mean of the row's gates; the excess is the gate (Gemma 3n):
+// down(f(max(0, g - cutoff)) * up). With several ranks, gates are gathered so that all ranks use the same
+// cutoff. Source: transformers' modeling_gemma3n (arXiv 2411.07501 describes only the residual beside it).
 #include <array>
 
 #include "kernels/rows.h"
@@ -43,7 +42,7 @@ class SparseFeedForward final : public FeedForward {
   Status forward(const Workspace& workspace, const LinearInput& input, std::int64_t count, bool accumulate,
                  const Buffer& y) override {
     const KernelContext& context = *workspace.context;
-    const Buffer gates = workspace.inner.with_stride(own_.count);  // for each rank [count, its features]
+    const Buffer gates = workspace.inner.with_stride(own_.count);  // by rank: [count, its features]
     const Buffer up = workspace.inner.at(0, workspace.chunk_rows * padded(features_)).with_stride(own_.count);
     linear(context, gate_, input, count, workspace.inner.at(0, count * own_.first).with_stride(own_.count));
     linear(context, up_, input, count, up);
@@ -59,9 +58,9 @@ class SparseFeedForward final : public FeedForward {
  private:
   double deviations_;
   std::int64_t features_;
-  Range own_;                         // this rank's features
+  Range own_;                         // features of this rank
   std::vector<Range> columns_;        // by rank
-  std::vector<std::int64_t> widths_;  // likewise
+  std::vector<std::int64_t> widths_;  // by rank
   std::size_t own_part_ = 0;
   std::vector<std::size_t> sizes_;
   PackedLinear gate_, up_, out_;

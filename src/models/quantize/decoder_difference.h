@@ -1,13 +1,13 @@
 #pragma once
-// Compares two descriptions of a decoder, as those of one model in two formats. Feed-forwards of other kinds
-// than dense ones and mixtures are never the same. Threads: any.
+// Compares two descriptions of a decoder, e.g. of one model in two formats. Feed-forwards other than dense
+// ones and mixtures always count as different. Threads: any.
 #include <string_view>
 
 #include "models/decoder_config.h"
 
 namespace pagoda {
 
-// The first thing that is not the same: "rotation", "attention"; empty: they compute the same.
+// Returns the first difference, e.g. "rotation" or "attention"; empty if both compute the same.
 std::string_view decoder_difference(const DecoderConfig& a, const DecoderConfig& b);
 
 }  // namespace pagoda

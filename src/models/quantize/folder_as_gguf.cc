@@ -21,7 +21,7 @@
 namespace pagoda {
 namespace {
 
-// The bytes of a file whose tensors are not written yet: addresses without memory.
+// A file's header, and address space without memory for its tensors, which are not written yet.
 class Outline {
  public:
   Outline(const std::string& head, std::span<const GgufTensorEntry> tensors, std::int64_t alignment)
@@ -47,7 +47,7 @@ class Outline {
   void* data_;
 };
 
-// Factors of products are in the matrices: no file says them otherwise.
+// Product factors are multiplied into the matrices: no file states them.
 void drop_product_factors(DecoderConfig& decoder) {
   const auto of_attention = [](AttentionConfig& attention) {
     attention.query_factor = attention.key_factor = attention.value_factor = attention.output_factor =
@@ -64,7 +64,7 @@ void drop_product_factors(DecoderConfig& decoder) {
   }
 }
 
-// A scale that the file says by another number, from which it follows but for its last bits.
+// Accepts a scale that the file derives from another number and that therefore differs only in its last bits.
 void take_if_near(const DecoderConfig& made, DecoderConfig& wanted) {
   for (std::size_t i = 0; i < std::min(made.layers.size(), wanted.layers.size()); ++i) {
     const auto* const from = std::get_if<LatentAttentionConfig>(&made.layers[i].mixer);
@@ -120,7 +120,7 @@ class Conversion {
                                 architecture_, "': ", why...));
   }
 
-  // The tensors as the file's form has them.
+  // Takes the tensors in the file's form.
   Status take_all() {
     FolderTensors tensors(folder_, info_, from_, to_, form_);
     has_head_ = add_tensors(tensors);
@@ -139,7 +139,7 @@ class Conversion {
                       std::back_inserter(out_.metadata));
   }
 
-  // The file's description beside the folder's: the form that makes up for what differs.
+  // Compares the file's description with the folder's: returns the form that compensates for the differences.
   Result<GgufForm> compare() const {
     std::vector<GgufTensorEntry> entries;
     for (const GgufRows& tensor : out_.tensors)
@@ -168,12 +168,12 @@ class Conversion {
       form.tiled_heads = to->tiled_heads = true;
     }
     if (form.scales_folded) wanted.embedding_scale = wanted.logit_scale = 1;
-    wanted.position_offset = 0;                                 // the rows before are not written
-    if (is_encoder(wanted)) wanted.tied_head = made.tied_head;  // which it has none of
+    wanted.position_offset = 0;                                 // earlier rows are not written
+    if (is_encoder(wanted)) wanted.tied_head = made.tied_head;  // an encoder has no head
     drop_product_factors(wanted);
     take_if_near(made, wanted);
     if (wanted.tied_head) wanted.tied_head = !has_head_;
-    for (RopeConfig& rope : wanted.ropes) {  // by divisors, which are tensors
+    for (RopeConfig& rope : wanted.ropes) {  // expressed as divisors, which are tensors
       if (rope.scaling == RopeScaling::llama3) rope = {.theta = rope.theta, .rotary_size = rope.rotary_size};
       rope.divisors.clear();
       rope.long_divisors.clear();
@@ -200,7 +200,7 @@ Result<GgufModel> folder_as_gguf(const ModelSource& folder) {
   PAGODA_ASSIGN_OR_RETURN(const auto info, read_model_config(folder));
   std::vector<std::string_view> architectures;
   for (const FamilyGguf& gguf : info.family->ggufs) architectures.push_back(gguf.name);
-  // Others' files that a family's models can become, or those of some options.
+  // Other families' files that a family's models can become, or files for some of its options.
   if (architectures.empty()) architectures = {"llama", "mamba", "granitehybrid", "deepseek2", "bert"};
   for (const std::string_view other : {"granite", "granitemoe", "gemma-embedding"})
     if (std::ranges::find(architectures, other) == architectures.end()) architectures.push_back(other);

@@ -1,18 +1,18 @@
 #pragma once
-// A Hugging Face folder as the GGUF file that llama.cpp's converter would make of it: names and order of
-// tensors, their transformations, and the metadata of the model; its tokenizer's come from whoever knows one.
-// Nothing here is of one family: names follow from the family's WeightNames of both formats, transformations
-// from what differs between the descriptions that its readers make of folder and file, and a file whose
-// description would differ in anything else is refused, so that none is written that means another model.
-// Threads: any.
+// Converts a Hugging Face folder into the GGUF file that llama.cpp's converter would make: names and order of
+// tensors, their transformations, and the model's metadata. The caller supplies the tokenizer's metadata.
+// Nothing here is specific to a family: names follow from the family's WeightNames of both formats,
+// transformations from the differences between the readers' descriptions of folder and file. A file whose
+// description differs in anything else is refused, so no written file can mean a different model. Threads:
+// any.
 #include "base/status.h"
 #include "loader/model_source.h"
 #include "models/quantize/quantize_gguf.h"
 
 namespace pagoda {
 
-// `folder` must outlive the result. unimplemented: its family has no GGUF files, or what such a file cannot
-// say; the first tensor that has no place in it.
+// `folder` must outlive the result. unimplemented: the family has no GGUF files, or such a file cannot
+// express the model; or a tensor has no place in the file (the first is named).
 Result<GgufModel> folder_as_gguf(const ModelSource& folder);
 
 }  // namespace pagoda

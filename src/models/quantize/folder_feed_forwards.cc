@@ -1,4 +1,4 @@
-// Feed-forwards' tensors of a folder as a GGUF file has them: experts of a layer are one tensor there.
+// Converts a folder's feed-forward tensors to GGUF's form, in which all experts of a layer are one tensor.
 #include <utility>
 
 #include "loader/printable.h"
@@ -64,7 +64,7 @@ class FeedForwardTensors {
     out_.add_module(names_.from + own, other.empty() ? "" : names_.to + other, turned);
   }
 
-  // A matrix of gate above up.
+  // Splits a matrix of gate above up.
   void add_both(const std::string& both, const std::string& gate, const std::string& up) {
     if (both.empty()) return;
     for (const char* end : {".weight", ".bias"}) {
@@ -76,7 +76,7 @@ class FeedForwardTensors {
     }
   }
 
-  // [experts, rows, columns] of a matrix each, or of one of all.
+  // Makes [experts, rows, columns] from a matrix per expert, or from one for all.
   void add_stacked(const MixtureConfig& mixture, const std::string& own, const std::string& other) {
     const std::string from = names_.from + own;
     if (!out_.has(numbered(from, 0))) return;
@@ -95,7 +95,7 @@ class FeedForwardTensors {
     out_.add(std::move(stack));
   }
 
-  // The same out of [experts * rows, columns].
+  // The same from [experts * rows, columns].
   void add_joined(const MixtureConfig& mixture, const std::string& own, const std::string& other,
                   bool transposed) {
     const TensorView* const all = out_.take(names_.from + own);
@@ -111,7 +111,7 @@ class FeedForwardTensors {
     out_.add(std::move(stack));
   }
 
-  // Each expert's gate above its up.
+  // Splits each expert's matrix of gate above up.
   void add_halves(const std::string& own, const ExpertNames& other) {
     const std::string from = names_.from + own;
     const TensorView* const all = out_.take(from);

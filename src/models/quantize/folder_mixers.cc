@@ -1,4 +1,4 @@
-// Mixers' tensors of a folder as a GGUF file has them: each kind the inverse of what its class reads.
+// Converts a folder's mixer tensors to GGUF's form: for each kind the inverse of what its class reads.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -50,7 +50,7 @@ class MixerTensors {
         part(from_.*name, to_.*name);
       return;
     }
-    // For each head the keys, transposed, and below them the values.
+    // For each head: the keys, transposed, and below them the values.
     const TensorView* const both = out_.take(names_.from + from_.kv_b + ".weight");
     const std::int64_t heads = latent.num_heads, rows = latent.nope_size + latent.value_size;
     if (both == nullptr || both->shape != std::vector{heads * rows, std::int64_t{latent.latent_size}})
@@ -112,13 +112,13 @@ class MixerTensors {
   void linear(LinearName name, const RowChange& change = {}) {
     part(from_.linear_attention.*name, to_.linear_attention.*name, change);
   }
-  // A tensor whose name is whole.
+  // Adds a tensor given by its full name.
   void whole(LinearName name, const RowChange& change) {
     const std::string &own = from_.linear_attention.*name, &other = to_.linear_attention.*name;
     if (!own.empty()) out_.add_whole(names_.from + own, names_.to + other, change);
   }
 
-  // Heads of so many rows, of which those from `begin` on turn, times a factor.
+  // Heads of `head_size` rows that rotate from `begin` on, multiplied by a factor.
   RowChange rotated(std::int64_t head_size, std::int64_t begin, float factor = 1,
                     float input_factor = 1) const {
     RowChange change = times(factor, input_factor);
@@ -129,7 +129,7 @@ class MixerTensors {
     return change;
   }
 
-  // All queries, all keys, all values out of each key-value head's rows.
+  // Collects all queries, all keys and all values from the rows grouped by key-value head.
   void add_groups(const AttentionConfig& attention) {
     const std::int64_t size = attention.head_size, heads = attention.num_heads,
                        groups = attention.num_kv_heads, each = heads / groups;
@@ -140,12 +140,12 @@ class MixerTensors {
     part(from_.fused_qkv, to_.fused_qkv, change);
   }
 
-  // Folders have it with an axis of one input.
+  // Folders store it with an extra axis of size one.
   void add_conv(std::int64_t channels, std::int64_t taps, std::vector<RowRun> rows = {}) {
     part(from_.conv, to_.conv, {.rows = std::move(rows), .weight_shape = {channels, taps}});
   }
 
-  // Folders may keep the logarithms of what their rates take away.
+  // Folders may store the logarithms of the negated rates.
   void add_rates(std::span<const RowRun> rows, std::vector<std::int64_t> shape) {
     const std::string &own = from_.linear_attention.rate, &other = to_.linear_attention.rate;
     std::int64_t count = 1;
@@ -162,7 +162,7 @@ class MixerTensors {
     out_.add_values(names_.to + other, std::move(values), std::move(shape));
   }
 
-  // One matrix: [gate | value | B | C | step].
+  // Converts one matrix: [gate | value | B | C | step].
   void add_mamba2(const LinearAttentionConfig& states) {
     const std::int64_t heads = states.num_heads, groups = std::max(1, states.norm_groups),
                        sizes[] = {states.value_width(), states.value_width(), states.key_width(),
@@ -183,21 +183,21 @@ class MixerTensors {
     whole(&LinearAttentionNames::step_bias, {.weight_shape = {heads}});
   }
 
-  // Head h of the file is the folder's `order[h]`; each key head has a group of consecutive ones there.
+  // The file's head h is the folder's head `order[h]`; in the folder consecutive heads share a key head.
   void add_delta_net(const LinearAttentionConfig& states) {
     const std::int64_t heads = states.num_heads, keys = states.num_key_heads, group = heads / keys,
                        key = states.key_size, value = states.value_size, width = states.key_width();
     std::vector<std::int64_t> order;
     for (std::int64_t head = 0; head < heads; ++head)
       order.push_back(out_.form.tiled_heads ? head % keys * group + head / keys : head);
-    // So many rows of each head, which follow their key head's `before`, of `all` rows of one.
+    // `count` rows of each head, after the first `before` of the `all` rows of its key head.
     const auto of_heads = [&](std::int64_t before, std::int64_t count, std::int64_t all,
                               std::vector<RowRun> rows = {}) {
       for (const std::int64_t head : order)
         rows.push_back({head / group * all + before + head % group * count, count});
       return rows;
     };
-    // All heads' one after another, from `begin` on.
+    // The rows of all heads in order, from `begin` on.
     const auto in_order = [&](std::int64_t begin, std::int64_t count) {
       std::vector<RowRun> rows;
       if (begin > 0) rows.push_back({0, begin});

@@ -19,7 +19,7 @@ constexpr WeightName kLayerNorms[] = {&WeightNames::attention_norm, &WeightNames
                                       &WeightNames::query_norm,     &WeightNames::key_norm,
                                       &WeightNames::query_a_norm,   &WeightNames::kv_a_norm};
 
-// Runs that lie together are one.
+// Merges contiguous runs.
 std::vector<RowRun> joined_runs(std::span<const RowRun> runs, std::int64_t rows) {
   std::vector<RowRun> joined;
   for (RowRun run : runs) {
@@ -34,7 +34,7 @@ std::vector<RowRun> joined_runs(std::span<const RowRun> runs, std::int64_t rows)
   return joined;
 }
 
-// A tensor for each head is one of all there.
+// Joins a tensor per head into one.
 void add_norms_of_heads(const std::string& from, const std::string& to, FolderTensors& out) {
   GgufRows all = {.name = to, .offset = out.form.norm_offset};
   for (const TensorView* one = nullptr; (one = out.take(numbered(from, std::ssize(all.parts)))) != nullptr;) {
@@ -58,7 +58,7 @@ void add_norm(const std::string& from, const std::string& to, FolderTensors& out
   out.add_whole(from + ".bias", with(".bias"));
 }
 
-// Whether the file has one of its own.
+// Returns true if the file has a separate head.
 bool add_head(FolderTensors& out) {
   const WeightNames &from = out.from, &to = out.to;
   const DecoderConfig& decoder = out.info.decoder;
@@ -78,7 +78,7 @@ bool add_head(FolderTensors& out) {
   return true;
 }
 
-// Encoders' heads that were trained with them, but for one that scores.
+// Ignores encoders' pretraining heads; a classifier head is refused.
 void leave_other_heads(FolderTensors& out) {
   for (const std::string& name : out.from.of_other_heads) {
     if (out.has(name) && name.find("classifier") != name.npos)

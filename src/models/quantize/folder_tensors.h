@@ -1,8 +1,9 @@
 #pragma once
-// FolderTensors: a folder's tensors on their way into a GGUF file. Each is taken once, by the folder's name,
-// and listed under the file's with what becomes of its rows. Which tensors there are, and what is done to
-// those of which part, add_tensors() and the functions below it know, from the description of the model and
-// both formats' names: no family. Not metadata (gguf_fields.h), nor bytes (quantize_gguf.h). Threads: one.
+// FolderTensors: a folder's tensors on their way into a GGUF file. Each tensor is taken once by its name in
+// the folder, and listed under its name in the file with the changes to its rows. add_tensors() and the
+// functions below it decide which tensors there are and how each part is changed, from the model's
+// description and both formats' names, without knowing the family. Metadata: gguf_fields.h; bytes:
+// quantize_gguf.h. Threads: one.
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,29 +17,29 @@
 
 namespace pagoda {
 
-// The form of a file's tensors, where its description says something else than the folder's.
+// The form of a file's tensors, where the file's description differs from the folder's.
 struct GgufForm {
-  float norm_offset = 0;       // to be added to the weights of norms
-  bool by_neighbours = false;  // rows of queries and keys are in the order of a rotation of neighbours
-  bool tiled_heads = false;    // as LinearAttentionConfig has it
-  bool scales_folded = false;  // the embedding's scale and the logits' are in embedding and head
+  float norm_offset = 0;       // added to the weights of norms
+  bool by_neighbours = false;  // rows of queries and keys are ordered for rotation of adjacent pairs
+  bool tiled_heads = false;    // as in LinearAttentionConfig
+  bool scales_folded = false;  // the scales of embedding and logits are multiplied into embedding and head
 };
 
-// Rows of a stored tensor that lie together; -1: all behind `first`.
+// Contiguous rows of a stored tensor; count -1: all rows from `first` on.
 struct RowRun {
   std::int64_t first = 0, count = -1;
   float factor = 1;
 };
 
-// Changes of a module's tensors.
+// Changes to a module's tensors.
 struct RowChange {
-  std::vector<RowRun> rows = {};  // these, in this order; empty: all
-  float input_factor = 1;         // the share of their factors that biases do not have
-  std::int64_t head_size = 0, rotary_begin = 0, rotary_size = 0;  // as GgufRows has them
-  std::vector<std::int64_t> column_blocks = {};                   // likewise, for the weight
-  float offset = 0;                                               // likewise
-  bool transposed = false;                      // the weight's rows and columns change places first
-  std::vector<std::int64_t> weight_shape = {};  // with as many elements; empty: as stored
+  std::vector<RowRun> rows = {};  // these rows, in this order; empty: all
+  float input_factor = 1;         // part of the rows' factors that is not applied to biases
+  std::int64_t head_size = 0, rotary_begin = 0, rotary_size = 0;  // as in GgufRows
+  std::vector<std::int64_t> column_blocks = {};                   // as in GgufRows, for the weight
+  float offset = 0;                                               // as in GgufRows
+  bool transposed = false;                                        // the weight is transposed first
+  std::vector<std::int64_t> weight_shape = {};                    // the weight's new shape; empty: as stored
 };
 inline RowChange times(float factor, float input_factor = 1) {
   return {.rows = {{.factor = factor}}, .input_factor = input_factor};
@@ -46,7 +47,7 @@ inline RowChange times(float factor, float input_factor = 1) {
 
 class FolderTensors {
  public:
-  // All must outlive it.
+  // All arguments must outlive the object.
   FolderTensors(const ModelSource& folder, const ModelInfo& info, const WeightNames& from,
                 const WeightNames& to, const GgufForm& form)
       : info(info),
@@ -62,7 +63,7 @@ class FolderTensors {
 
   bool has(const std::string& name) const { return reader_.has(name); }
   const TensorView* find(const std::string& name) const { return reader_.find(name); }
-  // Null: it is not there, or was taken under another part's name.
+  // Returns null if the tensor is absent, or was taken under another part's name.
   const TensorView* take(const std::string& name);
   void ignore(const std::string& name) { reader_.ignore(name); }
   std::vector<float> values(const std::string& name, std::int64_t count) {
@@ -72,12 +73,12 @@ class FolderTensors {
 
   void add(GgufRows tensor) { tensors_.push_back(std::move(tensor)); }
   void add_values(std::string to_name, std::vector<float> values, std::vector<std::int64_t> shape = {});
-  // One tensor of these rows of another.
+  // Adds one tensor made of rows of another.
   void add_rows(const TensorView& stored, std::string to_name, const RowChange& change);
-  // The same of the tensor of this name, where it is there.
+  // The same for the tensor of this name, if it exists.
   void add_whole(const std::string& from_name, const std::string& to_name, const RowChange& change = {});
-  // A module of one weight, and its bias, where the folder has them. Returns whether it has. Names may be
-  // empty: the folder has no such part, or the file no place for one.
+  // Adds a module's weight and bias, if the folder has them, and returns whether it has. Names may be empty:
+  // the folder has no such part, or the file no place for it.
   bool add_module(const std::string& from_name, const std::string& to_name, const RowChange& change = {});
 
   template <class... Why>
@@ -100,14 +101,15 @@ class FolderTensors {
   Status status_;
 };
 
-// A layer of the folder and of the file: what stands before the names of its tensors.
+// A layer's name prefixes in the folder and in the file.
 struct LayerNames {
   std::string from, to;
 };
 
-// All tensors of the model. Returns whether the file has a head of its own.
+// Adds all tensors of the model. Returns true if the file has a separate head.
 bool add_tensors(FolderTensors& out);
-void add_mixer(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);  // but for norms
-void add_feed_forward(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);  // likewise
+void add_mixer(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);  // without norms
+void add_feed_forward(const LayerConfig& layer, const LayerNames& names,
+                      FolderTensors& out);  // without norms
 
 }  // namespace pagoda

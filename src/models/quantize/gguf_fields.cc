@@ -34,7 +34,7 @@ class Fields {
   void flags(std::string_view key, const std::vector<bool>& values) {
     entries.push_back(flags_entry(prefix_ + std::string(key), values));
   }
-  // One number where all layers have the same.
+  // Writes a single number if all layers have the same.
   void of_layers(std::string_view key, const std::vector<std::int32_t>& values) {
     if (std::ranges::adjacent_find(values, std::ranges::not_equal_to()) == values.end())
       integer(key, values.front());
@@ -48,8 +48,8 @@ class Fields {
   std::string prefix_;
 };
 
-// DeepSeek's stretched rotations scale the products of queries and rows, too: by the square of yarn's scale
-// to this power. 0: not.
+// DeepSeek's YaRN rotations also scale the products of queries and rows: by the square of yarn's scale with
+// this mscale. 0: not scaled.
 double scale_power(const DecoderConfig& decoder) {
   const RopeConfig& rope = decoder.ropes.front();
   const auto* const latent = std::get_if<LatentAttentionConfig>(&decoder.layers.front().mixer);
@@ -94,7 +94,7 @@ void put_rope(const DecoderConfig& decoder, const GgufKind& kind, Fields& out) {
       out.integer("rope.scaling.original_context_length", rope.original_positions);
       out.number("rope.scaling.attn_factor", rope.attention_factor);
       break;
-    default:  // none; llama3's are divisors; what else there is, the comparison finds
+    default:  // none; llama3: divisors; anything else is found by the comparison
       break;
   }
 }
@@ -122,11 +122,11 @@ void put_mixture(const DecoderConfig& decoder, const MixtureConfig& mixture, Fie
   out.integer("leading_dense_block_count", first - decoder.layers.begin());
   if (!is_encoder(decoder)) return;
   const auto next = std::find_if(first + 1, decoder.layers.end(), has_mixture);
-  // Any number that reaches no other layer, if one alone has experts.
+  // If only one layer has experts, any period that reaches no other layer works.
   out.integer("moe_every_n_layers", std::max<std::ptrdiff_t>(next - first, 2));
 }
 
-// Which layers have delta nets: all but every so-manyth, or each by itself.
+// Writes which layers have delta nets: all but every n-th, or a list.
 void put_delta_net_layers(const DecoderConfig& decoder, Fields& out) {
   std::vector<bool> has;
   for (const LayerConfig& layer : decoder.layers)
@@ -138,7 +138,7 @@ void put_delta_net_layers(const DecoderConfig& decoder, Fields& out) {
   out.integer("full_attention_interval", interval);
 }
 
-// Those of the first layer that has them.
+// Writes the states of the first layer that has them.
 void put_states(const DecoderConfig& decoder, const AttentionConfig* usual, Fields& out) {
   for (const LayerConfig& layer : decoder.layers) {
     const auto* const both = std::get_if<ParallelMixersConfig>(&layer.mixer);
@@ -158,13 +158,14 @@ void put_states(const DecoderConfig& decoder, const AttentionConfig* usual, Fiel
     if (heads != nullptr && heads->delta_rule)
       put_delta_net_layers(decoder, out);
     else if (heads != nullptr && usual != nullptr && both == nullptr)
-      out.flag("rope.scaling.finetuned", usual->rope != kNoRope);  // by which files say that it rotates
+      out.flag("rope.scaling.finetuned",
+               usual->rope != kNoRope);  // files use this flag to say that the model rotates
     return;
   }
 }
 
-// Latent attention as one head of keys that are the row which is kept, and apart from that the heads' sizes;
-// or, where files have the heads' matrices of keys and values together, as attention.
+// Writes latent attention as a single key head, the kept row, with the heads' sizes as separate keys; or, if
+// files have keys and values of the heads in one matrix, as ordinary attention.
 void put_latent(const ModelInfo& model, const LatentAttentionConfig& latent, const GgufKind& kind,
                 Fields& out) {
   const bool apart = !kind.names.key_b.empty();
@@ -181,7 +182,7 @@ void put_latent(const ModelInfo& model, const LatentAttentionConfig& latent, con
   out.number_unless("attention.temperature_scale", latent.temperature_beta, 0);
   const bool experts = std::ranges::any_of(
       model.decoder.layers, [](const LayerConfig& layer) { return layer.mixture() != nullptr; });
-  if (!apart || experts) return;  // such files have these numbers of models without experts, too
+  if (!apart || experts) return;  // such files have these fields without experts, too
   out.integer("leading_dense_block_count", model.decoder.num_layers());
   out.integer("expert_feed_forward_length", model.intermediate_size);
   out.integer("expert_shared_count", 0);
@@ -192,7 +193,7 @@ const AttentionConfig* attention_of(const LayerConfig& layer) {
   return both != nullptr ? &both->attention : layer.attention();
 }
 
-// The number of layers of which the first sees all, or the last, and the others have a window.
+// Returns the period of windows: in each period the first or the last layer has full attention.
 std::ptrdiff_t period_of(const DecoderConfig& decoder) {
   const auto sees_all = [](const LayerConfig& layer) { return layer.attention()->sliding_window == 0; };
   const bool first = sees_all(decoder.layers.front());
@@ -210,9 +211,9 @@ void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, b
     const auto* const states = std::get_if<LinearAttentionConfig>(&layer.mixer);
     if (attention != nullptr) window = std::max(window, attention->sliding_window);
     windows.push_back(attention != nullptr && attention->sliding_window > 0);
-    // A count that layers without attention do not have, but no other either.
+    // Layers without attention have no head count; the usual one is written.
     heads.push_back(attention != nullptr ? attention->num_heads : usual.num_heads);
-    // 0: a layer with states; delta nets' files say these by themselves.
+    // 0: a layer with states; files of delta nets list such layers separately.
     kv_heads.push_back(attention != nullptr                      ? attention->num_kv_heads
                        : states != nullptr && states->delta_rule ? usual.num_kv_heads
                                                                  : 0);
@@ -221,7 +222,7 @@ void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, b
   out.of_layers("attention.head_count_kv", kv_heads);
   out.integer("attention.key_length", usual.head_size);
   out.integer("attention.value_length", usual.head_size);
-  // An encoder's is as wide to both sides.
+  // An encoder's window extends equally to both sides.
   if (window > 0) out.integer("attention.sliding_window", usual.causal ? window : 2 * (window - 1));
   if (!usual.causal) out.flag("attention.causal", false);
   if (lists_windows && usual.causal && window > 0) out.flags("attention.sliding_window_pattern", windows);
@@ -230,7 +231,7 @@ void put_attention(const DecoderConfig& decoder, const AttentionConfig& usual, b
   out.number_unless("attention.clamp_kqv", usual.clip, 0);
   out.number_unless("attention.temperature_scale", usual.temperature_beta, 0);
   if (usual.slopes.empty()) return;
-  // The farthest slope is 2 to the power of minus this.
+  // The smallest slope is 2^-max_alibi_bias.
   out.number("attention.max_alibi_bias", std::round(-std::log2(std::ranges::min(usual.slopes))));
 }
 
@@ -249,7 +250,7 @@ void put_layers(const ModelInfo& model, const GgufKind& kind, const AttentionCon
   }
   out.of_layers("feed_forward_length", inner);
   const NormConfig& norm = decoder.layers.front().norm;
-  // Families that say so by themselves have layer norms under the other key.
+  // Families that imply layer norms use the other key.
   if (norm.kind == NormKind::layer) out.number("attention.layer_norm_epsilon", norm.eps);
   if (norm.kind == NormKind::rms || !kind.traits.layer_norm)
     out.number("attention.layer_norm_rms_epsilon", norm.eps);

@@ -49,13 +49,13 @@ std::string_view plain_type(DType dtype) {
   return dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16";
 }
 
-// Whether rows of so many can be stored; sizes in eights keep all tensors of a file aligned.
+// True if such rows can be stored; multiples of eight keep all tensors of a file aligned.
 bool can_store(RowScheme scheme, const TensorView& weight) {
   const bool groups = scheme == RowScheme::int4 || scheme == RowScheme::mxfp4;
   return weight.rows() % 8 == 0 && weight.columns() % (groups ? 32 : 8) == 0;
 }
 
-// The largest usual size of groups that divides all rows.
+// Returns the largest common group size that divides all rows.
 std::int32_t group_size(const ModelSource& source, const std::vector<std::string>& tensors) {
   for (const std::int32_t size : {128, 64})
     if (std::ranges::all_of(
@@ -64,7 +64,7 @@ std::int32_t group_size(const ModelSource& source, const std::vector<std::string
   return 32;
 }
 
-// The parts of a quantised matrix in the order in which they are written.
+// Returns the parts of a quantised matrix in writing order.
 std::vector<SafetensorsEntry> entries_of(const std::string& tensor, const TensorView& weight,
                                          RowScheme scheme, std::int64_t group) {
   const std::int64_t rows = weight.rows(), columns = weight.columns();
@@ -85,7 +85,7 @@ std::vector<SafetensorsEntry> entries_of(const std::string& tensor, const Tensor
   return {};
 }
 
-// One matrix on its way to the new folder: its codes in pieces, then its scales.
+// Writes one matrix to the new folder: its codes in pieces, then its scales.
 class Matrix {
  public:
   Matrix(std::string name, const TensorView& weight, RowScheme scheme, std::int64_t group, ThreadPool& pool)
@@ -134,7 +134,7 @@ class Matrix {
   std::vector<std::byte> scales_;
 };
 
-// The new folder, which goes again unless it is kept.
+// The new folder; removed again unless kept.
 class NewFolder {
  public:
   explicit NewFolder(std::string path) : path_(std::move(path)) {}
@@ -160,7 +160,8 @@ class NewFolder {
   bool made_ = false, kept_ = false;
 };
 
-// Everything but weights and what is written anew: tokenizer, chat template, licence, folders of settings.
+// Copies everything except weights and files written anew: tokenizer, chat template, licence, folders of
+// settings.
 Status copy_side_files(const std::string& from, const NewFolder& to) {
   constexpr auto kWeights = std::to_array<std::string_view>(
       {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".index.json"});
@@ -248,7 +249,7 @@ Result<Quantized> quantize_folder(const ModelSource& source, const FolderScheme&
                                   const std::string& to, ThreadPool& pool,
                                   const std::function<void(std::int64_t)>& on_progress) {
   PAGODA_ASSIGN_OR_RETURN(const FolderPlan plan, plan_folder(source, scheme));
-  // By the size of their elements, so that all are aligned: shapes, float32, codes and scales, the rest.
+  // Ordered by element size, so that all are aligned: shapes, float32, codes and scales, the rest.
   std::vector<std::string> wide, narrow;
   for (const std::string& name : source.tensor_names()) {
     if (std::ranges::binary_search(plan.quantised, name)) continue;

@@ -1,9 +1,9 @@
 #pragma once
-// Rewrites a Hugging Face folder with its linear layers quantised, as llm-compressor does without
-// calibration: a compressed-tensors folder that vLLM, transformers and Pagoda read. Weights go through in
-// pieces, all other files are copied, and config.json, which makes it a model, is written last. Which
-// matrices are quantised is decided first, as data. Not here: GGUF (quantize_gguf.h). Threads: one caller,
-// which may lend a pool.
+// Rewrites a Hugging Face folder with quantised linear layers, as llm-compressor does without calibration: a
+// compressed-tensors folder that vLLM, transformers and Pagoda read. Weights are processed in pieces, all
+// other files are copied, and config.json, which makes the folder a model, is written last. The choice of
+// matrices to quantise is made first, as data. GGUF: quantize_gguf.h. Threads: one caller, which may lend a
+// pool.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,23 +22,24 @@ namespace pagoda {
 struct FolderScheme {
   std::string_view name;
   RowScheme rows = RowScheme::int8;
-  std::string_view format;       // compressed-tensors'
-  std::string_view weights;      // its arguments of weights, but for int4's group size, and of activations
-  std::string_view activations;  // empty: they are not quantised
+  std::string_view format;       // compressed-tensors' name
+  std::string_view weights;      // compressed-tensors' arguments of weights, without int4's group size
+  std::string_view activations;  // the same for activations; empty: not quantised
 };
 const FolderScheme* find_folder_scheme(std::string_view name);
 
 struct FolderPlan {
-  std::vector<std::string> quantised;  // tensors
-  std::vector<std::string> kept;       // modules that a list of ignored ones names
-  std::int32_t group = 0;              // int4's
+  std::vector<std::string> quantised;  // names of tensors
+  std::vector<std::string> kept;       // modules to name in the list of ignored ones
+  std::int32_t group = 0;              // group size of int4
 };
-// The matrices of attention and feed-forwards, experts among them; not embeddings, the head, routers,
-// convolutions, layers with states, or matrices of other parts than the decoder. unimplemented: the model is
-// quantised already, stores its matrices [in, out] or its experts stacked; or there is nothing to quantise.
+// Quantises the matrices of attention and feed-forwards, including experts; not embeddings, the head,
+// routers, convolutions, layers with states, or matrices outside the decoder. unimplemented: the model is
+// already quantised, stores matrices as [in, out] or experts stacked, or has nothing to quantise.
 Result<FolderPlan> plan_folder(const ModelSource& source, const FolderScheme& scheme);
 
-// `source` is a folder; `to` must not exist. `on_progress` is told how many of its tensors' bytes are done.
+// `source` is a folder; `to` must not exist. `on_progress` is called with the bytes of its tensors processed
+// so far.
 Result<Quantized> quantize_folder(const ModelSource& source, const FolderScheme& scheme,
                                   const std::string& to, ThreadPool& pool,
                                   const std::function<void(std::int64_t)>& on_progress);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kHead = "output.weight", kEmbedding = "token_embd.weight";
 constexpr std::string_view kOfWeight = ".weight", kScale = ".scale";
 
-// llama.cpp's numbers of file types (general.file_type).
+// llama.cpp's file type numbers (general.file_type).
 constexpr std::pair<DType, std::uint32_t> kFileTypes[] = {
     {DType::f32, 0},   {DType::f16, 1},   {DType::q4_0, 2}, {DType::q8_0, 7},
     {DType::q4_k, 14}, {DType::q6_k, 18}, {DType::bf16, 32}};
@@ -37,7 +37,7 @@ bool stays(const GgufModel& model, const GgufRows& tensor) {
   if (std::ranges::any_of(kSmall,
                           [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; }))
     return true;
-  // Its values are times a tensor that only NVFP4 weights have.
+  // Its values are multiplied by a tensor that exists only for NVFP4 weights.
   const std::string stem = tensor.name.substr(0, tensor.name.size() - kOfWeight.size());
   return tensor.kept == DType::nvfp4 && has_tensor(model, concat(stem, kScale));
 }
@@ -51,13 +51,13 @@ DType type_of(const GgufRows& tensor, DType wanted, bool tied) {
   return fits(type) ? type : DType::f16;
 }
 
-// Rows of a part of a tensor on their way from one type to another.
+// Converts rows of a part of a tensor from one type to another.
 class Pieces {
  public:
   Pieces(const GgufRows& tensor, const GgufPart& part, DType to, ThreadPool& pool)
       : tensor_(tensor), part_(part), to_(to), pool_(pool) {
     const TensorView& stored = part.stored;
-    // The elements of a vector whose matrix has its rows in another order are such rows, too.
+    // A vector whose matrix has reordered rows is reordered by element.
     columns_ = tensor.rotary_size > 0 && stored.shape.size() == 1 ? 1 : stored.shape.back();
     rows_ = stored.elements() / columns_;
     if (part.transposed) {
@@ -71,7 +71,7 @@ class Pieces {
   bool done() const { return row_ == rows_; }
   std::int64_t bytes_read() const { return part_.stored.bytes() / rows_ * row_; }
 
-  // The next rows. corrupt_data: a weight is not a finite number.
+  // Converts the next rows. corrupt_data: a weight is not finite.
   Status next(std::vector<std::byte>& out) {
     const std::int64_t count = std::min(at_once_, rows_ - row_), to_bytes = dtype_bytes(to_, columns_);
     out.resize(static_cast<std::size_t>(count * to_bytes));

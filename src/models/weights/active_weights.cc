@@ -8,7 +8,8 @@
 namespace pagoda {
 namespace {
 
-// "ffn_gate.{}" of "ffn_gate.3.weight", "ffn_gate_exps" of "ffn_gate_exps.weight".
+// True if `pattern` matches: "ffn_gate.{}" for "ffn_gate.3.weight", "ffn_gate_exps" for
+// "ffn_gate_exps.weight".
 bool names_tensor(std::string_view pattern, std::string_view name) {
   std::int32_t number = -1;
   if (pattern.empty() || !take_front(name, pattern, number)) return false;
@@ -27,7 +28,7 @@ const MixtureConfig* mixture_of(const LayerConfig& layer) {
   return std::get_if<MixtureConfig>(&layer.feed_forward);
 }
 
-// Bytes read of a layer's tensor; 0 for any other, and for layers after the model's.
+// Returns the bytes read of a layer's tensor; 0 for other tensors, and for layers beyond the model's.
 std::int64_t read_of_layer(const DecoderConfig& decoder, const WeightNames& names, const StoredTensor& tensor,
                            std::string_view own_name) {
   std::int32_t index = -1;
@@ -46,7 +47,7 @@ std::int64_t active_weight_bytes(const DecoderConfig& decoder, const WeightNames
   std::vector<std::string_view> prefixes(names.other_prefixes.begin(), names.other_prefixes.end());
   prefixes.push_back(names.prefix);
   prefixes.push_back("");
-  // The longest that fits comes first: "" fits everything.
+  // Longest first: "" matches everything.
   std::ranges::sort(prefixes, [](auto a, auto b) { return a.size() > b.size(); });
   const std::string_view embedding = std::string_view(names.token_embedding).substr(names.prefix.size());
   std::int64_t sum = 0;

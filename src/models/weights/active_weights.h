@@ -1,7 +1,7 @@
 #pragma once
-// How many bytes of weights one token's step reads: of a mixture the experts it goes through, of the
-// embedding a row, of what is no part of the language model nothing. Bytes as the file stores them; packed
-// ones are near.
+// Bytes of weights that the decode step of one token reads: in a mixture only the experts used, in the
+// embedding one row, outside the language model nothing. Counted as stored in the file; packed sizes are
+// close.
 #include <cstdint>
 #include <span>
 #include <string_view>

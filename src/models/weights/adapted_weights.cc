@@ -42,20 +42,20 @@ void store_row(DType dtype, const std::vector<float>& row, std::byte* out) {
   }
 }
 
-// A tensor that the adapter changes, and the memory that its rows are made in.
+// A tensor that the adapter changes, and the memory for its computed rows.
 struct ChangedTensor {
   TensorView before, after;
   TensorChange change;
-  bool of_adapter = false;  // `before` is the adapter's, which is not brought in
-  float stored_scale = 1;   // the model's values are so many times those in `before`
+  bool of_adapter = false;  // `before` belongs to the adapter and is not brought in
+  float stored_scale = 1;   // factor from values in `before` to the model's values
   Memory memory = {};       // empty: `after` is a tensor of the adapter
   std::int64_t users = 0;
-  std::vector<bool> ready = {};  // by row; empty: none is
+  std::vector<bool> ready = {};  // by row; empty: no row is ready
 
   std::int64_t row_bytes() const { return dtype_bytes(after.dtype, after.columns()); }
 };
 
-// The factors of a change, from which its rows are computed.
+// The factors from which a change's rows are computed.
 struct Factors {
   std::vector<float> left, right, sum, lengths;
   std::int64_t rank = 0;
@@ -73,7 +73,7 @@ Factors factors_of(const TensorChange& change) {
   return out;
 }
 
-// Each element is summed in the order of the rank, whatever rows are made together.
+// Sums each element in the order of the rank, independent of which rows are made together.
 void make_row(const ChangedTensor& tensor, const Factors& factors, std::int64_t row,
               std::vector<float>& values) {
   const auto columns = static_cast<std::size_t>(tensor.after.columns());
@@ -158,22 +158,22 @@ class AdaptedSource final : public ModelSource {
   std::unique_ptr<ModelSource> model_;
   Adapter adapter_;
   std::string config_;
-  std::map<std::string, std::string> by_plain_name_;  // two of one: empty
-  std::string embedding_, added_head_;                // names of tensors; a head that was the embedding
-  std::set<std::string, std::less<>> taken_scales_;   // tensors that are in those that are changed
+  std::map<std::string, std::string> by_plain_name_;  // empty if two tensors share a name
+  std::string embedding_, added_head_;  // tensor names; added_head_: a separate head for a tied embedding
+  std::set<std::string, std::less<>> taken_scales_;  // tensors whose values are included in changed ones
   mutable std::map<std::string, ChangedTensor, std::less<>> changed_;
   std::map<const std::byte*, ChangedTensor*> by_address_;
   mutable std::mutex mutex_;  // guards users and ready
 };
 
-// The model's name for a tensor of the adapter; empty: it has none.
+// Returns the model's name for a tensor of the adapter; empty if there is none.
 std::string AdaptedSource::name_in_model(std::string_view name) const {
   if (model_->find(name) != nullptr) return std::string(name);
   const auto found = by_plain_name_.find(std::string(plain_tensor_name(name)));
   return found == by_plain_name_.end() ? std::string() : found->second;
 }
 
-// NVFP4 tensors of GGUF files have a scale of their own beside them, which no other type has.
+// In GGUF files only NVFP4 tensors have a separate scale tensor.
 float AdaptedSource::take_scale(std::string_view name, const TensorView& tensor) {
   constexpr std::string_view kWeight = ".weight";
   if (format() != ModelFormat::gguf || tensor.dtype != DType::nvfp4 || !name.ends_with(kWeight)) return 1;
@@ -188,7 +188,7 @@ Status AdaptedSource::change_tensor(std::string name, const std::string& in_adap
   const TensorView* const own = model_->find(name == kHead || name == kGgufHead ? name_in_model(name) : name);
   ChangedTensor out{.before = {}, .after = {}, .change = change};
   if (own != nullptr) out.before = *own;
-  if (own == nullptr) out.before = *model_->find(embedding_);  // a head that is the embedding
+  if (own == nullptr) out.before = *model_->find(embedding_);  // a tied head
   if (own != nullptr) out.stored_scale = take_scale(name, *own);
   if (change.whole) {
     out.stored_scale = 1;
@@ -221,8 +221,7 @@ Status AdaptedSource::change_tensor(std::string name, const std::string& in_adap
   return ok_status();
 }
 
-// The head of a model whose head is its embedding stays what it was when the adapter changes the embedding,
-// as PEFT leaves it.
+// If the adapter changes a tied embedding, the head keeps its original values, as in PEFT.
 Status AdaptedSource::untie_head() {
   const bool has_head = !name_in_model(kHead).empty() || changed_.contains(kHead);
   if (embedding_.empty() || !changed_.contains(embedding_) || has_head || adapter_.keeps_tied_head())
@@ -231,7 +230,7 @@ Status AdaptedSource::untie_head() {
   return ok_status();
 }
 
-// An embedding that was trained with more tokens says how many there are.
+// An embedding trained with more tokens determines the vocabulary size.
 Status AdaptedSource::set_vocabulary(std::int64_t rows) {
   PAGODA_ASSIGN_OR_RETURN(boost::json::object config, parse_json_object(config_, "config.json"));
   boost::json::object* const part = language_part(config);
@@ -315,7 +314,7 @@ Status AdaptedSource::bring_in(const TensorView& tensor, ThreadPool* pool) const
   if (changed == nullptr) return model_->bring_in(tensor, pool);
   if (tensor.bytes() == 0) return ok_status();
   const std::int64_t from = tensor.data - changed->after.data, row_bytes = changed->row_bytes();
-  CHECK(row_bytes > 0);  // no tensor that lies in `after` is empty
+  CHECK(row_bytes > 0);  // no tensor in `after` is empty
   const std::int64_t end = std::min((from + tensor.bytes() - 1) / row_bytes + 1, changed->after.rows());
   const std::lock_guard lock(mutex_);
   PAGODA_RETURN_IF_ERROR(make_rows(*changed, from / row_bytes, end, pool));

@@ -18,45 +18,45 @@
 namespace pagoda {
 
 struct AdapterSet::Loaded final : RequestAdapter {
-  MemoryReservation memory;  // the bytes of `factors`
+  MemoryReservation memory;  // for the bytes of `factors`
   AdapterFactors factors;
   std::int64_t bytes = 0;
 };
 
 namespace {
 
-constexpr std::int64_t kTableBytes = 256;  // a copy has no more of them for a matrix
+constexpr std::int64_t kTableBytes = 256;  // upper bound on the table bytes per matrix of a copy
 constexpr std::string_view kMerge = ": merge the adapter at start (--lora)";
 
-// The factors as a product x A^T B^T has them, of a tensor [outputs, inputs].
+// The factors for a product x A^T B^T, for a tensor [outputs, inputs].
 struct OrderedFactors {
   AdapterMatrix b, a;  // [outputs, rank], [rank, inputs]
 
   bool are_bfloat16() const { return a.stored.dtype == DType::bf16 && b.stored.dtype == DType::bf16; }
 };
 
-// A change that a part of a packed matrix takes.
+// A change for a part of a packed matrix.
 struct TakenPart {
   const AdapterTargetPart* part;
   OrderedFactors factors;
   float scale;
 };
 
-// Refuses what is not a product of two factors.
+// Refuses changes that are not a product of two factors.
 Status check_is_product(std::string_view name, const TensorChange& change) {
   const auto refused = [&](auto... what) {
     return unimplemented(
         concat(what..., " '", printable(name), "', which an adapter that requests choose cannot", kMerge));
   };
   if (change.row_lengths) return refused("it gives rows new lengths (DoRA) in");
-  // The model has its own, of which PEFT saved a copy (vLLM reads it neither).
+  // The model has its own copy; PEFT only saved it again (vLLM ignores it, too).
   const bool is_copy = change.whole_is_models && change.left;
   if (change.whole && !is_copy) return refused("it replaces (modules_to_save)");
   if (change.sum) return refused("it adds to the bias");
   return ok_status();
 }
 
-// Whether the parts together have each row of their tensor.
+// True if the parts together contain every row of their tensor.
 bool cover_their_tensor(const std::vector<TakenPart>& parts) {
   std::vector<bool> has(static_cast<std::size_t>(parts.front().part->tensor_rows));
   for (const TakenPart& each : parts)
@@ -72,14 +72,14 @@ OrderedFactors ordered(bool transposed, AdapterMatrix left, AdapterMatrix right)
   return {std::move(right), std::move(left)};
 }
 
-// Without factors yet.
+// Returns a LowRank without factors.
 LowRank empty_factors(const std::vector<TakenPart>& parts) {
   const bool bfloat16 =
       std::ranges::all_of(parts, [](const auto& each) { return each.factors.are_bfloat16(); });
   return {bfloat16 ? LowRank::Type::bfloat16 : LowRank::Type::float32, parts.front().part->columns};
 }
 
-// The bytes that cut_factors() keeps, and those that it needs beside them meanwhile.
+// Bytes that cut_factors() keeps, and bytes that it needs temporarily.
 struct FactorSizes {
   std::int64_t right = 0, left = 0, meanwhile = 0;
 };
@@ -94,14 +94,14 @@ FactorSizes sizes_of(const std::vector<TakenPart>& parts) {
     largest = std::max(largest, part->rows * rank);
     if (!seen.insert(part->tensor).second) continue;
     out.right += like.right_bytes(rank);
-    // Their values in float32, once more where they are turned.
+    // Values in float32, and again where they are transposed.
     out.meanwhile += 8 * (factors.a.stored.elements() + factors.b.stored.elements());
   }
   out.meanwhile += 4 * largest;
   return out;
 }
 
-// With all factors of this rank, in float32.
+// Bytes of an adapter with all factors at this rank, in float32.
 std::int64_t most_bytes_of_one(const AdapterTargets& targets, std::int32_t rank) {
   std::int64_t bytes = 0;
   for (const std::vector<AdapterTargetPart>& matrix : targets.matrices) {
@@ -115,7 +115,7 @@ std::int64_t most_bytes_of_one(const AdapterTargets& targets, std::int32_t rank)
   return bytes;
 }
 
-// The factors of one packed matrix. Parts of one tensor share what A makes.
+// Cuts the factors of one packed matrix. Parts of one tensor share the result of A.
 LowRank cut_factors(const std::vector<TakenPart>& parts) {
   LowRank out = empty_factors(parts);
   const FactorSizes sizes = sizes_of(parts);
@@ -145,7 +145,7 @@ LowRank cut_factors(const std::vector<TakenPart>& parts) {
   return out;
 }
 
-// The parts of the adapter for each packed matrix.
+// The adapter's parts for each packed matrix.
 using TakenParts = std::vector<std::vector<TakenPart>>;
 
 AdapterFactors cut_all(const TakenParts& taken) {
@@ -208,7 +208,7 @@ void AdapterSet::set_memory(MemoryBudget& memory, MemoryBudget::AccountId accoun
   account_ = account;
   for (const auto& each : loaded_) {
     auto held = memory.try_reserve(account, each->bytes);
-    CHECK(held.has_value());  // the account is made for them
+    CHECK(held.has_value());  // set_memory()'s account has room for them
     each->memory = *std::move(held);
   }
 }
@@ -289,7 +289,7 @@ Result<AdapterSet::Handle> AdapterSet::add(std::string name, const Adapter& adap
     if (change.left) made->rank = std::max(made->rank, static_cast<std::int32_t>(change.left->columns()));
 
   const std::lock_guard lock(mutex_);
-  PAGODA_RETURN_IF_ERROR(check_room(made->name, if_loaded));  // others may have been added meanwhile
+  PAGODA_RETURN_IF_ERROR(check_room(made->name, if_loaded));  // other adapters may have been added meanwhile
   if (made->memory.bytes() > 0) CHECK(made->memory.try_resize(made->bytes));
   std::erase_if(by_id_, [](const auto& each) { return each.second.expired(); });
   by_id_.emplace(made->id, made);

@@ -1,4 +1,4 @@
-// WeightLoader's notes for adapters that requests choose.
+// WeightLoader's records for per-request adapters.
 #include "models/weights/adapter_targets.h"
 
 #include "loader/adapter.h"
@@ -12,7 +12,7 @@ std::string WeightLoader::name_for_adapters(const std::string& tensor) const {
   return std::string(plain_tensor_name(in_file.empty() ? tensor : in_file));
 }
 
-// The slot of what was packed last.
+// Records the slot of the matrix packed last.
 void WeightLoader::note_adapted(const Matrices& matrices) {
   std::vector<AdapterTargetPart>& parts = adapted_.emplace_back();
   std::size_t view = 0;

@@ -15,7 +15,7 @@ class Stack {
         std::int64_t rows, std::int64_t columns, bool transposed)
       : loader_(loader), name_(std::move(name)), rows_(rows), transposed_(transposed) {
     WeightReader& reader = loader.reader();
-    // transformers saves some [out, in] that hubs have [in, out].
+    // transformers saves some tensors as [out, in] that hub files have as [in, out].
     if (rows != columns && reader.has_tensor(name_ + names.weight, {experts, rows, columns}))
       transposed_ = false;
     if (transposed_) std::swap(rows, columns);
@@ -27,7 +27,7 @@ class Stack {
     if (reader.has(name_ + names.bias)) bias_ = reader.tensor(name_ + names.bias, {experts, rows_});
   }
 
-  // Rows first, first + step, ... of expert `expert`.
+  // Adds rows first, first + step, ... of expert `expert`.
   void add(Matrices& matrices, std::int64_t expert, Range rows, std::int64_t step) const {
     if (!loader_.status().ok()) return;
     const std::string name = concat(name_, "[", expert, "]");
@@ -47,7 +47,7 @@ class Stack {
   std::int64_t rows_;
   bool transposed_;
   TensorView weight_, bias_;
-  std::vector<float> factors_;  // one for each expert, or empty
+  std::vector<float> factors_;  // per expert; may be empty
 };
 
 void read_separate(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,
@@ -57,7 +57,7 @@ void read_separate(const MixtureConfig& config, const ExpertNames& names, const 
     const auto name = [&](const std::string& form) { return prefix + numbered(form, expert); };
     const bool is_own = expert >= own.experts.first && expert < own.experts.end();
     const std::string &gate = config.expert.gated ? names.gate : names.up, &up = names.up;
-    if (!is_own) {  // another rank's
+    if (!is_own) {  // belongs to another rank
       for (const std::string& form : {gate, up, names.down}) loader.reader().ignore(name(form) + ".weight");
       continue;
     }

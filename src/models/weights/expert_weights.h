@@ -1,7 +1,7 @@
 #pragma once
-// ExpertWeights: the experts of one mixture, packed, in whichever of the forms that ExpertNames knows a file
-// has them: a tensor for each expert and matrix, or one of all experts; gate and up apart, one above the
-// other, or row by row; transposed or not. Threads: one caller. Owner: the mixture.
+// ExpertWeights: the packed experts of one mixture, from any form in ExpertNames: a tensor per expert and
+// matrix, or one for all experts; gate and up separate, stacked or interleaved; transposed or not. Threads:
+// one caller. Owner: the mixture.
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,19 +15,20 @@
 namespace pagoda {
 
 struct ExpertWeights {
-  std::vector<PackedLinear> in, out;  // by expert: gate and up, or up alone; down
+  std::vector<PackedLinear> in, out;  // by expert; in: gate and up, or only up; out: down
 };
 
-// Those that the file has, or the first, of which the reader will then say what is missing.
+// Returns the names that the file has; otherwise the first ones, for which the reader then reports what is
+// missing.
 const ExpertNames& choose_expert_names(const std::string& prefix, WeightLoader& loader);
 
-// Which experts, which features of each, and which rows of its second matrix.
+// This rank's experts, features of each expert, and rows of each second matrix.
 struct OwnExperts {
   Range experts, features, hidden;
 };
 
-// Tells those matrices of a mixture whose tensors lie behind `prefix`, one expert after the
-// other, its first matrix (gate above up, or up alone) before its second.
+// Calls `take` with those matrices of a mixture whose tensors begin with `prefix`, expert by expert, the
+// first matrix (gate above up, or only up) before the second.
 enum class ExpertMatrix { in, out };
 using TakeExpert = std::function<void(ExpertMatrix which, Matrices matrices, const std::string& name)>;
 void read_experts(const MixtureConfig& config, const ExpertNames& names, const std::string& prefix,

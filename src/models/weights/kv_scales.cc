@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-// The first of these tensors of `module`, which is one number above 0.
+// Returns the first of these tensors of `module`; it must be one number above 0.
 Result<std::optional<float>> scale_of(const ModelSource& source, std::string_view module,
                                       std::initializer_list<std::string_view> ends) {
   for (const std::string_view end : ends) {
@@ -37,13 +37,13 @@ Result<std::optional<float>> scale_of(const ModelSource& source, std::string_vie
   return std::optional<float>();
 }
 
-// "model.layers.0.self_attn" of "model.layers.0.self_attn.k_proj.weight".
+// Returns e.g. "model.layers.0.self_attn" for "model.layers.0.self_attn.k_proj.weight".
 std::string_view module_of(std::string_view weight) {
   for (int i = 0; i < 2; ++i) weight = weight.substr(0, weight.rfind('.'));
   return weight;
 }
 
-// Whether config.json says that keys and values were calibrated for integers.
+// True if config.json says that keys and values were calibrated for integers.
 bool scales_integers(const ModelSource& source) {
   const auto config = parse_json_object(source.config_json(), "config.json");
   if (!config) return false;

@@ -1,4 +1,4 @@
-// Weights of a WeightLoader that are kept as they are, beside packed matrices: vectors, and tables of rows.
+// Weights that a WeightLoader stores unpacked: vectors, and tables of rows.
 #include "base/strings.h"
 #include "kernels/device/device_ops.h"
 #include "models/weights/weight_loader.h"

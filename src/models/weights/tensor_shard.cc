@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// Part `part` of `count` things cut into `parts` nearly equal parts.
+// Returns part `part` of `count` items cut into `parts` nearly equal parts.
 Range part_of(std::int64_t count, std::int64_t parts, std::int64_t part) {
   const std::int64_t first = count * part / parts;
   return {first, count * (part + 1) / parts - first};
@@ -18,7 +18,7 @@ Range part_of(std::int64_t count, std::int64_t parts, std::int64_t part) {
 
 Range scaled(Range range, std::int64_t factor) { return {range.first * factor, range.count * factor}; }
 
-// `count` things, a rank's in whole units.
+// Splits `count` items into whole units per rank.
 std::vector<Range> split_units(std::int64_t count, std::int64_t unit, std::int32_t size) {
   std::vector<Range> parts;
   for (std::int32_t rank = 0; rank < size; ++rank)
@@ -31,8 +31,8 @@ struct Heads {
 };
 
 Result<std::vector<Heads>> split_heads(const AttentionConfig& config, std::int64_t block, std::int32_t size) {
-  const std::int64_t group = config.num_heads / config.num_kv_heads;  // query heads of one key-value head
-  // Key-value heads that cannot be parted without cutting a block of the output matrix's columns.
+  const std::int64_t group = config.num_heads / config.num_kv_heads;  // query heads per key-value head
+  // Smallest number of key-value heads that does not cut a block of the output matrix's columns.
   const std::int64_t unit = block / std::gcd(block, group * config.head_size);
   std::vector<Heads> heads;
   if (config.num_kv_heads % unit == 0 && config.num_kv_heads / unit >= size) {
@@ -44,7 +44,7 @@ Result<std::vector<Heads>> split_heads(const AttentionConfig& config, std::int64
   }
   const std::int64_t query_unit = block / std::gcd(block, std::int64_t{config.head_size});
   if (config.num_kv_heads <= size && group % query_unit == 0) {
-    // Each key-value head on one rank or more, which share its query heads.
+    // Each key-value head is on one or more ranks, which divide its query heads.
     for (std::int64_t head = 0; head < config.num_kv_heads; ++head) {
       const Range ranks = part_of(size, config.num_kv_heads, head);
       if (ranks.count > group / query_unit) break;
@@ -73,7 +73,7 @@ Result<std::vector<Range>> split_intermediate(std::int64_t total, std::int64_t b
   return split_units(total, unit, size);
 }
 
-// One rank of so many.
+// One rank of a group of `size`.
 struct Cut {
   std::int32_t rank, size;
   MixtureCut mixtures;
@@ -92,7 +92,7 @@ Result<MixerShard> shard_of(const AttentionConfig& config, std::int64_t block, c
   return shard;
 }
 
-// Whole query heads; every rank keeps all of the rows that they share.
+// Whole query heads; every rank keeps all rows, which the heads share.
 Result<MixerShard> shard_of(const LatentAttentionConfig& config, std::int64_t block, const Cut& cut) {
   auto shard = shard_of(
       AttentionConfig{
@@ -104,8 +104,8 @@ Result<MixerShard> shard_of(const LatentAttentionConfig& config, std::int64_t bl
   return shard;
 }
 
-// Heads (or channels) of `size` columns of the output matrix, as many on each rank. Heads that follow each
-// other have the same key head, `num_keys` in all, or, tiled, each the next.
+// Heads (or channels) of `size` columns of the output matrix, equally many per rank. Consecutive heads share
+// one of `num_keys` key heads or, if tiled, consecutive heads have consecutive key heads.
 struct StateHeads {
   std::int64_t count, size;
   std::int64_t num_keys = 0;
@@ -127,21 +127,21 @@ Result<MixerShard> split_states(const StateHeads& heads, std::int64_t block, con
   StateShard shard = {.own = {each * cut.rank, each}};
   for (std::int64_t rank = 0; rank < cut.size; ++rank) shard.ranks.push_back({each * rank, each});
   if (heads.num_keys == 0) return MixerShard{.states = std::move(shard)};
-  if (heads.tiled) {  // from the first head's on, and behind the last from the first on
+  if (heads.tiled) {  // key heads from the first head's on, wrapping around at the end
     const std::int64_t first = shard.own.first % heads.num_keys, count = std::min(each, heads.num_keys);
     const std::int64_t before = std::min(count, heads.num_keys - first);
     shard.keys.push_back({first, before});
     if (before < count) shard.keys.push_back({0, count - before});
     return MixerShard{.states = std::move(shard)};
   }
-  const std::int64_t group = heads.count / heads.num_keys;  // heads of one key head
+  const std::int64_t group = heads.count / heads.num_keys;  // heads per key head
   if (each % group != 0 && group % each != 0)
     return refused(concat(", of which ", each, " are neither whole groups nor parts of one"));
   shard.keys.push_back({shard.own.first / group, std::max<std::int64_t>(1, each / group)});
   return MixerShard{.states = std::move(shard)};
 }
 
-// Its channels are as features of one head.
+// Channels are cut like heads of size one.
 Result<MixerShard> shard_of(const ShortConvConfig& config, std::int64_t block, const Cut& cut) {
   return split_states({.count = config.num_channels, .size = 1, .name = "channels"}, block, cut);
 }
@@ -175,7 +175,7 @@ FeatureShard shard_of(std::vector<Range> ranks, const Cut& cut) {
   return {.own = ranks[static_cast<std::size_t>(cut.rank)], .ranks = std::move(ranks)};
 }
 
-// Dense, sparse or of a learned curve.
+// Dense, sparse or xIELU.
 template <class FeedForward>
 Result<FeedForwardShard> shard_of(const FeedForward& config, std::int64_t block, const Cut& cut) {
   PAGODA_ASSIGN_OR_RETURN(auto inner, split_intermediate(config.intermediate_size, block, cut.size));
@@ -215,14 +215,15 @@ Result<FeedForwardShard> shard_of(const MixtureBesideDenseConfig& config, std::i
   return shard;
 }
 
-// `count` rows or more, a rank's in whole tiles of 16 where that can be.
+// Splits at least `count` rows, into whole tiles of 16 per rank if possible.
 std::vector<Range> split_rows(std::int64_t count, std::int32_t size) {
   return split_units(count, count % 16 == 0 && count / 16 >= size ? 16 : 1, size);
 }
 
 bool keeps_states(const LayerShard& layer) { return layer.states.own.count > 0; }
 
-// Beside states, keys and values of as many heads are on each rank: a sequence has the same pages on all.
+// With states, each rank must have equally many key-value heads, so that a sequence has the same pages on
+// all.
 Status check_equal_pages(const TensorShard& shard) {
   if (std::ranges::none_of(shard.layers, keeps_states)) return ok_status();
   for (const LayerShard& layer : shard.layers)
@@ -239,7 +240,7 @@ Status check_equal_pages(const TensorShard& shard) {
 ColumnBlocks column_blocks(const ModelSource& source, const WeightNames& names, const DecoderConfig& config,
                            std::string_view dtype) {
   ColumnBlocks blocks;
-  if (dtype != "auto" && dtype != "int8") return blocks;  // dequantised at load: any column will do
+  if (dtype != "auto" && dtype != "int8") return blocks;  // dequantised at load: any column may be cut
   for (std::int32_t layer = 0; layer < config.num_layers(); ++layer) {
     const std::string prefix = names.layer_prefix(layer);
     const auto take = [&](const std::string& name, std::int64_t& block) {
@@ -270,7 +271,7 @@ Result<TensorShard> plan_shard(const DecoderConfig& config, const ColumnBlocks& 
   shard.vocab = split_rows(config.vocab_size, size);
   shard.hidden = split_rows(config.hidden_size, size);
   const Cut cut = {rank, size, size > 1 ? mixtures : MixtureCut::experts};
-  // Only columns can be cut inside of blocks.
+  // Only a cut by columns can fall inside a block.
   const ColumnBlocks units = exchange == ExchangeKind::sum ? blocks : ColumnBlocks();
   for (const LayerConfig& layer : config.layers) {
     auto mixer = std::visit([&](const auto& part) { return shard_of(part, units.attention_output, cut); },

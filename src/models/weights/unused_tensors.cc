@@ -11,13 +11,13 @@
 namespace pagoda {
 namespace {
 
-// Prefixes of parts that see, hear or speak, and of parts between them and the language model.
+// Name parts of vision, audio and speech modules, and of modules that connect them to the language model.
 constexpr auto kSenses = std::to_array<std::string_view>(
     {"vision",    "visual",      "image",     "audio",   "multi_modal", "mm_",       "speech",
      "projector", "connector",   "merger",    "aligner", "mlp1.",       "resampler", "perceiver",
      "qformer",   "patch_embed", "sam_model", "talker",  "token2wav",   "vqmodel"});
 
-// "vision_tower" of "model.vision_tower.layers.0.norm.weight".
+// Returns e.g. "vision_tower" for "model.vision_tower.layers.0.norm.weight".
 std::string_view tower_of(std::string_view name) {
   constexpr std::string_view kBefore = "model.";
   if (name.starts_with(kBefore)) name.remove_prefix(kBefore.size());
@@ -28,7 +28,7 @@ bool has_any(std::string_view name, std::span<const std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
-// The number after "layers." or "blk.", or -1.
+// Returns the number after "layers." or "blk."; -1 if none.
 std::int32_t layer_of(std::string_view name) {
   for (const std::string_view before : {"layers.", "blk."}) {
     const std::size_t at = name.find(before);

@@ -1,5 +1,5 @@
 #pragma once
-// Describes, in one line for people, the tensors of a file that a model does not use.
+// Describes, in one line for users, the tensors of a file that a model does not use.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -7,13 +7,13 @@
 namespace pagoda {
 
 struct UnusedTensors {
-  // "12 tensors of multi-token prediction, 438 for pictures and sounds (visual)": text does not need them.
+  // "12 tensors of multi-token prediction, 438 for pictures and sounds (visual)": not needed for text.
   std::string beside_text;
-  // "3 tensors (first: lm_bias)": nobody knows what they are for.
+  // "3 tensors (first: lm_bias)": of unknown purpose.
   std::string unknown;
 };
 
-// Either is empty if there are none. Layers from `num_layers` on only draft tokens.
+// Either is empty if there are none. Layers from `num_layers` on are only for drafting tokens.
 UnusedTensors describe_unused(std::span<const std::string> names, std::int32_t num_layers);
 
 }  // namespace pagoda

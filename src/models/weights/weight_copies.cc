@@ -79,9 +79,9 @@ void copy_scaled(const TensorView& matrix, float factor, std::vector<std::byte>&
     const auto* const from = reinterpret_cast<const std::uint8_t*>(matrix.data) + block * kFrom.block_bytes;
     auto* const to = reinterpret_cast<std::uint8_t*>(copy.data()) + block * kTo.block_bytes;
     std::memcpy(to, factors, sizeof factors);
-    for (int scale = 0; scale < 4; ++scale)  // these have no sign, and the last one is none
+    for (int scale = 0; scale < 4; ++scale)  // scales have no sign, and 0x7f is none
       to[8 + scale] = from[scale] == 0x7f ? 0 : from[scale] & 0x7f;
-    for (int i = 0; i < 32; ++i) {  // i and i + 8 of 16 become i and i + 16 of 32
+    for (int i = 0; i < 32; ++i) {  // elements i and i + 8 of 16 become i and i + 16 of 32
       const std::uint8_t* const codes = from + 4 + i / 16 * 16 + i % 8;
       const int shift = i % 16 < 8 ? 0 : 4, low = codes[0] >> shift & 15, high = codes[8] >> shift & 15;
       to[12 + i] = static_cast<std::uint8_t>(low | high << 4);

@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// Rows of a tensor that is stored the other way round all read the whole of it; that counts once.
+// Rows of a transposed tensor each read all of it; it counts once.
 void note_read(Matrices& matrices, const TensorView& read) {
   const auto has = [&](const TensorView& each) {
     return each.data == read.data && each.bytes() >= read.bytes();
@@ -19,7 +19,7 @@ void note_read(Matrices& matrices, const TensorView& read) {
   if (std::none_of(matrices.read.begin(), matrices.read.end(), has)) matrices.read.push_back(read);
 }
 
-// Adds [rows, columns] that `copy` will make out of `read`.
+// Adds a [rows, columns] view that `copy` will make from `read`.
 template <class Copy>
 void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const Copy& copy) {
   view.data = nullptr;
@@ -34,7 +34,7 @@ void add_copy(Matrices& matrices, const TensorView& read, TensorView view, const
 
 std::string text(Range range) { return concat("[", range.first, "+", range.count, "]"); }
 
-// Ranges without those that are empty, neighbours joined.
+// Drops empty ranges and joins adjacent ones.
 std::vector<Range> joined(std::span<const Range> ranges) {
   std::vector<Range> result;
   for (const Range& range : ranges) {
@@ -63,7 +63,7 @@ TensorView part_at(const TensorView& all, std::int64_t index) {
 std::vector<float> WeightLoader::norm_vector(const std::string& name, std::int64_t size,
                                              const NormConfig& config) {
   if (!config.weighted) return std::vector<float>(static_cast<std::size_t>(size), 1.0f);
-  // Falcon-H1's GGUF files name one of theirs without the ending.
+  // Falcon-H1's GGUF files name one norm without ".weight".
   const bool bare = !reader_.has(name + ".weight") && reader_.has(name);
   std::vector<float> weight = reader_.vector(bare ? name : name + ".weight", size);
   if (config.weight_offset != 0)
@@ -84,7 +84,7 @@ NormWeights WeightLoader::norm(const std::string& name, std::int64_t size, const
   return weights;
 }
 
-// The tensor of a linear layer as it lies in the file: [rows, columns], or transposed.
+// Returns the tensor of a linear layer as stored: [rows, columns], or transposed.
 TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, std::int64_t columns) {
   if (!names_.transposed) return reader_.matrix(weight, rows, columns);
   TensorView view = reader_.matrix(weight, columns, rows);
@@ -93,7 +93,7 @@ TensorView WeightLoader::stored(const std::string& weight, std::int64_t rows, st
   return view;
 }
 
-// Some rows at a time, which then leave memory where they were read.
+// Copies some rows at a time, releasing the source's memory after each piece.
 void WeightLoader::copy_stored(const TensorView& matrix, std::byte* to) const {
   constexpr std::int64_t kAtOnce = std::int64_t{32} << 20;
   const std::int64_t row_bytes = dtype_bytes(matrix.dtype, matrix.columns());
@@ -173,7 +173,7 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
                                                     .rows = range.count,
                                                     .factor = factor});
     if (bias.empty() && matrices.bias.empty()) continue;
-    matrices.bias.resize(static_cast<std::size_t>(before), 0.0f);  // those above that have none
+    matrices.bias.resize(static_cast<std::size_t>(before), 0.0f);  // zeros for matrices above without a bias
     if (!bias.empty())
       matrices.bias.insert(matrices.bias.end(), bias.begin() + range.first, bias.begin() + range.end());
     matrices.bias.resize(static_cast<std::size_t>(before + range.count), 0.0f);
@@ -185,7 +185,7 @@ void WeightLoader::add(Matrices& matrices, const std::string& name, std::int64_t
 std::vector<float> WeightLoader::nvfp4_scales(const std::string& name, DType stored, std::int64_t count) {
   std::vector<float> none(static_cast<std::size_t>(count), 1.0f);
   if (stored != DType::nvfp4 || source_.format() != ModelFormat::gguf) return none;
-  reader_.ignore(name + ".input_scale");  // belongs to activations in 4 bits
+  reader_.ignore(name + ".input_scale");  // only for activations in 4 bits
   return reader_.has(name + ".scale") ? reader_.vector(name + ".scale", count) : none;
 }
 
@@ -250,7 +250,7 @@ PackedLinear WeightLoader::last_linear(const std::string& name, std::int64_t row
   if (rank_ == 0) matrices.bias = std::move(bias);
   for (float& value : matrices.bias) value *= factor;
   if (names_.transposed) {
-    // The columns of [out, in] are rows of what is stored.
+    // Columns of [out, in] are rows of the stored tensor.
     matrices.recipe = concat(" ", weight, " rows ", text(own), " transposed");
     add_copy(matrices, with_rows(whole, own), {transposed_type(whole.dtype), {rows, own.count}, nullptr},
              [rows](const TensorView& from, std::vector<std::byte>& to) { transpose(from, {0, rows}, to); });
@@ -344,7 +344,7 @@ PackedLinear WeightLoader::pack_as(Matrices matrices, const std::string& name, L
   const std::string recipe = concat(form == LinearForm::gated ? "gated" : "stacked", matrices.recipe);
   auto packed = store_.matrix(recipe, shape, [&]() -> Result<PackedLinear> {
     PAGODA_RETURN_IF_ERROR(bring_in(matrices));
-    // Copies may be larger or smaller than what they are made of.
+    // Copies may be larger or smaller than their sources.
     double read = 0, given = 0;
     for (const TensorView& tensor : matrices.read) read += static_cast<double>(tensor.bytes());
     for (const TensorView& view : matrices.views) given += static_cast<double>(view.bytes());

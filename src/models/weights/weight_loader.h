@@ -1,8 +1,8 @@
 #pragma once
-// WeightLoader: the tensors of one model on their way into packed matrices: names, shapes, the rank's rows
-// and columns, the orders in which families store them. Parts of layers take their weights here. The first
-// failure is kept, as in WeightReader: later calls give empty results, and status() is asked where it
-// matters. Threads: one caller. Owner: whoever loads a model.
+// WeightLoader: turns a model's tensors into packed matrices: names, shapes, the rank's rows and columns, and
+// the orders in which families store them. Parts of layers take their weights here. The first failure is
+// kept, as in WeightReader: later calls return empty results, and callers check status() where it matters.
+// Threads: one caller. Owner: the loader of a model.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,32 +28,32 @@ struct NormWeights {
   std::vector<float> weight, bias;  // bias is empty for RMS norms
 };
 
-// The same where ops read it.
+// The same, placed where ops read it.
 struct PlacedNorm {
   PlacedVector weight, bias;
 };
 
-// Matrices on their way into a PackedLinear, with the copies that some need. Copies are made when it is
-// packed: what is mapped from a cache needs none, and nothing of the source.
+// Matrices to be packed into a PackedLinear, with the copies that some need. Copies are made when packing; a
+// matrix mapped from a cache needs neither copies nor the source.
 struct Matrices {
-  std::vector<TensorView> views;  // without data where a copy is still to be made
+  std::vector<TensorView> views;  // without data until a copy is made
   std::vector<float> bias;
-  std::string recipe;  // which parts of which tensors, and what was done to them: the name in a cache
-  std::vector<TensorView> read;                         // tensors of the source that will have been read
-  bool own_inputs = false;                              // the scheme does not speak of their inputs
+  std::string recipe;            // identifies the tensor parts and their changes; the name in a cache
+  std::vector<TensorView> read;  // source tensors that packing reads
+  bool own_inputs = false;       // the quantisation scheme does not cover their inputs
   std::vector<std::function<void(Matrices&)>> to_copy;  // in this order
   std::vector<std::vector<std::byte>> copies;
-  // Rows that adapters may add to, and the view that each part is.
+  // Rows that adapters may add to, with the index of each part's view.
   std::vector<std::pair<std::size_t, AdapterTargetPart>> adapted;
 };
 
-// Whether a matrix's products are given the adapters of their rows (LinearInput::adapters), so that requests
-// may choose what adds to them.
+// Whether a matrix's products apply the adapters of their rows (LinearInput::adapters), so that requests may
+// choose adapters for it.
 enum class RowsAdapt { no, yes };
 
 class WeightLoader {
  public:
-  // `dtype` as choose_linear_type reads it. All that is passed in must outlive the loader.
+  // `dtype`: as read by choose_linear_type. All arguments must outlive the loader.
   WeightLoader(const KernelContext& context, const ModelSource& source, const WeightNames& names,
                std::int32_t rank, std::string_view dtype, WeightStore& store)
       : context_(context),
@@ -69,69 +69,67 @@ class WeightLoader {
   const Status& status() const { return reader_.status(); }
   std::int64_t packed_bytes() const { return packed_bytes_; }
 
-  // The scales of the layer whose tensors begin with `prefix`; 1 where they cannot be used (kv_scales.h says
-  // why).
+  // The scales of the layer whose tensors begin with `prefix`; 1 if unusable (kv_scales.h gives the reason).
   KvScales kv_scales(std::string_view prefix) const;
   NormWeights norm(const std::string& name, std::int64_t size, const NormConfig& config);
   std::vector<float> norm_vector(const std::string& name, std::int64_t size, const NormConfig& config);
 
-  // These numbers where the context's ops read them; nothing while names and shapes alone are checked.
+  // Places numbers where the context's ops read them; does nothing while only names and shapes are checked.
   PlacedVector place(std::vector<float> values);
   PlacedNorm place(NormWeights weights) {
     return {place(std::move(weights.weight)), place(std::move(weights.bias))};
   }
 
-  // These rows of a matrix as they are stored, kept for as long as the weights.
+  // Returns rows of a matrix as stored, kept as long as the weights.
   TensorView keep_rows(const TensorView& matrix, const std::string& name, Range range);
-  // Adds these rows of a matrix, below what `matrices` holds.
+  // Appends rows of a matrix to `matrices`.
   void add_rows(Matrices& matrices, const TensorView& matrix, const std::string& name, Range range);
-  // Adds these rows of [rows, columns] and of its bias, if the file has one, below what `matrices` holds; all
-  // of it times `factor`, of which `input_factor` is of what is multiplied: the bias is without it.
+  // Appends rows of [rows, columns] and of its bias, if the file has one, multiplied by `factor`.
+  // `input_factor` is the part of `factor` that applies to the input, so not to the bias.
   void add(Matrices& matrices, const std::string& name, std::int64_t rows, std::int64_t columns,
            std::span<const Range> ranges, float factor = 1, float input_factor = 1);
-  // Adds rows first, first + step, ..., `count` of them, of what `stored` means: [rows, columns], or that
+  // Appends the dequantised rows first, first + step, ..., `count` in total, of `stored`: [rows, columns], or
   // transposed.
   void add_picked(Matrices& matrices, const TensorView& stored, const std::string& name, Range rows,
                   std::int64_t step, bool transposed);
-  // Adds the columns of `stored` as rows; of a quantised one as what they mean, in float32.
+  // Appends the columns of `stored` as rows; quantised ones in float32.
   void add_transposed(Matrices& matrices, const TensorView& stored, const std::string& name);
-  // Rows 2i and 2i + 1 of a head, counted from `begin`, rotate together in the file; the kernels rotate rows
+  // In the file, rows 2i and 2i + 1 of a head, counted from `begin`, rotate together; the kernels rotate rows
   // i and i + rotary / 2.
   void reorder_rows(Matrices& matrices, std::size_t view, std::int64_t num_heads, std::int64_t head_size,
                     std::int64_t rotary_size, std::int64_t first_bias, std::int64_t begin = 0);
-  // Makes what the views of `matrices` point to readable, copies included; and takes the source's memory
-  // away again.
+  // bring_in() makes the views of `matrices` readable, including copies; give_back() releases the source's
+  // memory.
   Status bring_in(Matrices& matrices) const;
   void give_back(const Matrices& matrices) const;
-  // The factors that GGUF files have beside NVFP4 weights: one, or one for each expert. 1 where there is
-  // none.
+  // GGUF's separate factors of NVFP4 weights: one, or one per expert. 1 if absent.
   std::vector<float> nvfp4_scales(const std::string& name, DType stored, std::int64_t count);
-  // Views from this one on become copies in float32, times `factor`.
+  // Turns views from `first_view` on into float32 copies multiplied by `factor`.
   void scale_from(Matrices& matrices, std::size_t first_view, float factor);
   PackedLinear pack(Matrices matrices, const std::string& name, LinearForm form = LinearForm::stacked,
                     RowsAdapt adapt = RowsAdapt::no);
-  // The next matrix is one of `count` that are alike, and on a device lie together.
+  // Declares the next matrix one of `count` alike, which are contiguous on a device.
   void continue_series(std::size_t which, std::int64_t count);
   PackedLinear pack_exact(Matrices matrices, const std::string& name,
                           RowsAdapt adapt = RowsAdapt::no);  // as exact_linear()
   PackedLinear linear(const std::string& name, std::int64_t rows, std::int64_t columns, float factor = 1,
                       RowsAdapt adapt = RowsAdapt::no);
-  // The same in float32, whatever the dtype: what decides, and is small.
+  // The same in float32 whatever the dtype: for small matrices that make decisions.
   PackedLinear exact_linear(const std::string& name, std::int64_t rows, std::int64_t columns);
-  // This rank's part of a matrix that ends a sublayer: its rows, or columns `own` (ExchangeKind);
-  // times `factor`.
+  // This rank's part of the last matrix of a sublayer: its rows, or columns `own` (ExchangeKind), multiplied
+  // by `factor`.
   PackedLinear last_linear(const std::string& name, std::int64_t rows, std::int64_t columns, Range own,
-                           const LayerShard& shard, float factor = 1);  // its rows adapt
+                           const LayerShard& shard, float factor = 1);  // with RowsAdapt::yes
 
-  // The name by which adapters know a tensor: its plain name in the file.
+  // Returns the name that adapters use for a tensor: its plain name in the file.
   std::string name_for_adapters(const std::string& tensor) const;
-  // A tensor that the model has and does not read: adapters may change it, to no effect.
+  // Marks a tensor as unread: adapters may change it without effect.
   void ignore(const std::string& tensor);
-  // All of them so far.
+  // Returns the targets recorded so far.
   AdapterTargets adapter_targets() const;
 
  private:
-  // The scheme's, of all tensors together: the largest of fixed scales. Own where they differ otherwise.
+  // The scheme's for all tensors together: the largest of fixed scales. Own inputs if they differ otherwise.
   LinearArithmetic inputs_of(const Matrices& matrices) const;
   PackedLinear pack_as(Matrices matrices, const std::string& name, LinearForm form, std::string_view dtype,
                        RowsAdapt adapt);
@@ -152,9 +150,9 @@ class WeightLoader {
   std::vector<std::string> unread_;
 };
 
-// The rows of a matrix, which lie together.
+// Returns contiguous rows of a matrix.
 TensorView with_rows(const TensorView& matrix, Range range);
-// all[index], of one dimension less.
+// Returns all[index], with one dimension less.
 TensorView part_at(const TensorView& all, std::int64_t index);
 
 }  // namespace pagoda

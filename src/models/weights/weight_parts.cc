@@ -14,7 +14,7 @@ constexpr WeightName kWhole[] = {&WeightNames::token_embedding, &WeightNames::po
                                  &WeightNames::type_embedding,  &WeightNames::project_in,
                                  &WeightNames::project_out,     &WeightNames::head,
                                  &WeightNames::input_table,     &WeightNames::input_projection};
-// Parts of a layer's two sublayers, and the others.
+// Parts of a layer's two sublayers; then the other parts.
 constexpr WeightName kSublayers[] = {&WeightNames::query,
                                      &WeightNames::key,
                                      &WeightNames::value,
@@ -50,7 +50,7 @@ bool is_all_of(std::string_view text, std::string_view pattern, std::int32_t& nu
   return !pattern.empty() && take_front(text, pattern, number) && text.empty();
 }
 
-// `module` with the family's own prefix.
+// `module` has the family's own prefix.
 std::optional<ModulePart> find_part(const WeightNames& names, std::string_view module) {
   ModulePart found;
   for (const auto part : kWhole)
@@ -76,7 +76,7 @@ std::optional<ModulePart> find_part(const WeightNames& names, std::string_view m
   return std::nullopt;
 }
 
-// The part's name without the layer's, or whole. Experts: in the first form that has it.
+// Returns the part's name within the layer, or its full name. Experts: in the first form that has the part.
 std::string name_of(const WeightNames& names, const ModulePart& part) {
   if (const auto* const name = std::get_if<LinearName>(&part.part)) return names.linear_attention.**name;
   const auto* const name = std::get_if<ExpertName>(&part.part);
@@ -115,7 +115,7 @@ std::string module_of(const WeightNames& names, const ModulePart& part) {
 }
 
 std::optional<ModulePart> part_of(const WeightNames& names, std::string_view module) {
-  // Without a wrapper's prefix, and then without one that stands instead of the family's.
+  // Without a wrapper's prefix; then without one that replaces the family's prefix.
   std::vector<std::string_view> inner = {module};
   for (const std::string_view wrapper : wrapper_prefixes())
     if (module.starts_with(wrapper)) inner.push_back(module.substr(wrapper.size()));

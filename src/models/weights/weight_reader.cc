@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-// The same without outer dimensions of 1, which say nothing.
+// Returns the shape without outer dimensions of 1.
 std::span<const std::int64_t> inner_shape(const std::vector<std::int64_t>& shape) {
   return {std::ranges::find_if(shape, [](std::int64_t extent) { return extent != 1; }), shape.end()};
 }
@@ -23,7 +23,7 @@ bool same_shape(const std::vector<std::int64_t>& a, const std::vector<std::int64
   return std::ranges::equal(inner_shape(a), inner_shape(b));
 }
 
-// Adds nothing; AutoGPTQ gives every matrix one.
+// True if the bias is all zeros; AutoGPTQ writes one for every matrix.
 bool is_zero_bias(const ModelSource& source, const std::string& name) {
   if (!name.ends_with(".bias")) return false;
   const TensorView& bias = *source.find(name);
@@ -33,8 +33,8 @@ bool is_zero_bias(const ModelSource& source, const std::string& name) {
   return zero;
 }
 
-// Programs that train may write the tensor `name` below a prefix, or beside an adapter: half a sentence that
-// says so. Empty: they did not.
+// Training programs may write the tensor `name` below a prefix, or beside an adapter. Returns half a sentence
+// for an error message that says so; empty if they did not.
 std::string stands_instead(const ModelSource& source, std::string_view name, std::string_view prefix) {
   if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   const std::string below = concat(".", name);

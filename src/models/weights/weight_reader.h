@@ -1,7 +1,7 @@
 #pragma once
-// WeightReader: takes tensors out of a ModelSource by name, checking each shape, and remembers which were
-// taken. The first failure is kept and every later call gives empty results, so that a loader reads as a
-// list and asks status() where it matters.
+// WeightReader: takes tensors from a ModelSource by name, checking each shape, and records which were taken.
+// The first failure is kept and later calls return empty results, so that loading code reads as a list and
+// checks status() where it matters.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -18,17 +18,16 @@ namespace pagoda {
 
 class WeightReader {
  public:
-  // Names that begin with `prefix` are also looked for with each of the others in its place, and all of them
-  // behind the wrapper's prefix where the file has one.
+  // Names with `prefix` are also looked up with each alternative prefix, and with the file's wrapper prefix
+  // in front, if it has one.
   WeightReader(const ModelSource& source, std::string prefix, std::vector<std::string> other_prefixes);
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  // The file's name for it; empty: it has none.
+  // Returns the file's name of the tensor; empty if absent.
   std::string name_in_file(const std::string& name) const;
-  const TensorView* find(const std::string& name) const;  // in whatever shape; null: it is not there
+  const TensorView* find(const std::string& name) const;  // in any shape; null if absent
   bool has_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
-  // Each of these in the shape that is asked for: outer dimensions of 1 may be left out of the file, or stand
-  // there.
+  // Return a tensor in the requested shape; outer dimensions of 1 may differ in the file.
   TensorView matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
     return take(name, {rows, columns});
   }
@@ -38,23 +37,22 @@ class WeightReader {
   std::vector<float> vector(const std::string& name, std::int64_t size) {
     return take_values(name, {size}, size);
   }
-  std::vector<float> values(const std::string& name, std::int64_t count);  // in whatever shape
-  // A convolution of each channel by itself: stored [channels, 1, taps], or without the one, or with it last;
+  std::vector<float> values(const std::string& name, std::int64_t count);  // in any shape
+  // A depthwise convolution, stored as [channels, 1, taps], [channels, taps] or [channels, taps, 1]; returned
   // as [taps, channels].
   std::vector<float> channel_taps(const std::string& name, std::int64_t channels, std::int64_t taps);
-  std::vector<float> optional_vector(const std::string& name, std::int64_t size) {  // empty when absent
+  std::vector<float> optional_vector(const std::string& name, std::int64_t size) {  // empty if absent
     return has(name) ? vector(name, size) : std::vector<float>();
   }
   void ignore(const std::string& name);
   void fail(Status status);
 
   const Status& status() const { return status_; }
-  // Tensors of the file that nobody took, less those known to hold nothing of the model's (masks, rotation
-  // tables).
+  // Tensors of the file that were not taken, without those known to be irrelevant (masks, rotation tables).
   std::vector<std::string> unused() const;
 
  private:
-  // Without data on failure.
+  // Returns a view without data on failure.
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
   // The same as floats; empty on failure.
   std::vector<float> take_values(const std::string& name, const std::vector<std::int64_t>& shape,
@@ -63,8 +61,8 @@ class WeightReader {
   const ModelSource& source_;
   std::string prefix_;
   std::vector<std::string> other_prefixes_;
-  std::string wrapper_;                       // prefix in this file; empty: none
-  std::set<std::string, std::less<>> taken_;  // as the file calls them
+  std::string wrapper_;                       // prefix of multimodal models in this file; empty: none
+  std::set<std::string, std::less<>> taken_;  // names in the file
   Status status_;
 };
 

@@ -62,7 +62,7 @@ Result<TensorView> WeightStore::rows(const std::string& recipe, const TensorView
     if (piece == nullptr || piece->bytes.size() != bytes)
       return not_found(concat("the packed file has no '", recipe, "'"));
     view.data = piece->bytes.data();
-    if (of_.file != nullptr) of_.file->give_back(*piece);  // rows are looked up one by one
+    if (of_.file != nullptr) of_.file->give_back(*piece);  // rows are looked up individually
     return view;
   }
   PAGODA_ASSIGN_OR_RETURN(auto memory, Memory::reserve(bytes));

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kLowest = 19;
-constexpr std::chrono::milliseconds kAskAgain{50};  // whether to stop
+constexpr std::chrono::milliseconds kAskAgain{50};  // interval of polling `stop`
 
 std::string seconds_since(Clock::time_point begin) {
   return concat(fixed(std::chrono::duration<double>(Clock::now() - begin).count(), 1), " s");
@@ -82,7 +82,7 @@ WeightWriter::~WeightWriter() {
 
 void WeightWriter::run() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()),
-                kLowest);  // this thread's; of its reads and writes, too
+                kLowest);  // for this thread only, including its I/O
   Status status(StatusCode::cancelled, "the weights were released before they were written");
   if (wait_for_begin()) status = write();
   const bool failed = !status.ok() && status.code() != StatusCode::cancelled;

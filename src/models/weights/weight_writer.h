@@ -1,14 +1,12 @@
 #pragma once
-// WeightWriter: writes the packed weights of a model that is already in use into the weight cache, on a
-// thread of its own and of the lowest priority: nobody waits for the disk before the first answer.
-// WeightWriting is what the writers of a process share with whoever knows when to write and how it goes.
-//
-//     waiting --begin(), or kGrace after loading--> writing --> written | failed
-//        `----------- the weights go --------------> cancelled, without a file
-//
-// Invariants: the file gets its name when it is whole and on the disk (loader/weight_cache.h); a few MiB at a
-// time are on their way to the disk, at kBytesPerSecond; another process that makes the same file is left
-// alone; why there is no file is told once. Threads: WeightWriting's calls by any.
+// WeightWriter: writes the packed weights of a loaded model into the weight cache on a thread of lowest
+// priority, so that the first answer does not wait for the disk. WeightWriting is shared by the writers of a
+// process and the code that starts and watches them.
+//    waiting --begin(), or kGrace after loading--> writing --> written | failed
+//       `-------- weights are released --------------> cancelled, without a file
+// Invariants: the file gets its name when it is complete and on the disk (loader/weight_cache.h); only a few
+// MiB are in flight to the disk, at kBytesPerSecond; a file that another process is making is left alone; the
+// reason for a missing file is reported once. Threads: WeightWriting's calls by any.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -27,7 +25,7 @@
 
 namespace pagoda {
 
-// One piece of the file that is to be written; its bytes are those in use.
+// One piece of the file; its bytes are the weights in use.
 struct WeightPiece {
   std::string recipe, description;
   std::span<const std::byte> bytes;
@@ -38,16 +36,16 @@ class WeightWriting {
   static constexpr std::chrono::seconds kGrace{10};
   static constexpr std::int64_t kBytesPerSecond = std::int64_t{256} << 20;
 
-  // An answer was given: the time has come.
+  // Called when an answer has been given: writing may begin.
   void begin();
   struct State {
-    std::int64_t written_bytes = 0, bytes = 0;  // so far, of all that is to be written
+    std::int64_t written_bytes = 0, bytes = 0;  // written so far, and in total
     std::int64_t failures = 0;
   };
-  // Begins, writes as fast as the disk takes it, and waits for the end. The first failure; cancelled: `stop`,
-  // which is asked again and again, said so, and writers end without a file; or weights were released.
+  // Begins, writes at full disk speed, and waits for the end. Returns the first failure; cancelled if `stop`,
+  // which is polled, returns true (writers then end without a file), or if weights were released.
   Status finish(const std::function<bool(const State&)>& stop);
-  // `on_change` is called at once, and from then on by writers, with one call at a time.
+  // `on_change` is called immediately and then by writers, one call at a time.
   void watch(std::function<void(const State&)> on_change);
 
  private:
@@ -57,29 +55,29 @@ class WeightWriting {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool begun_ = false, hurried_ = false, given_up_ = false;
-  int active_ = 0;  // writers that have not ended
+  int active_ = 0;  // writers still running
   State state_;
   std::function<void(const State&)> on_change_;
-  Status failure_;  // the first
+  Status failure_;  // the first failure
 };
 
-// Lines about it, for people; called on the writer's thread.
+// Messages for the user; called on the writer's thread.
 struct WritingReport {
   std::function<void(std::string_view)> say, warn;
 };
 
 class WeightWriter {
  public:
-  // `pieces` stay readable until the destructor has returned. The head names the file.
+  // `pieces` must stay readable until the destructor returns. The head names the file.
   WeightWriter(std::shared_ptr<WeightWriting> shared, WeightCache cache, PackedFileHead head,
                std::vector<WeightPiece> pieces, WritingReport report);
-  ~WeightWriter();  // does not wait for more than what is on its way to the disk
+  ~WeightWriter();  // waits only for data in flight to the disk
   WeightWriter(const WeightWriter&) = delete;
   WeightWriter& operator=(const WeightWriter&) = delete;
 
  private:
   void run();
-  bool ends() const { return cancelled_ || shared_->given_up_; }  // with the mutex held
+  bool ends() const { return cancelled_ || shared_->given_up_; }  // call with the mutex held
   bool wait_for_begin();
   bool may_write(std::int64_t bytes);
   Status write();
@@ -90,9 +88,9 @@ class WeightWriter {
   const std::vector<WeightPiece> pieces_;
   const WritingReport report_;
   std::int64_t bytes_ = 0;
-  std::int64_t written_ = 0;  // under the shared mutex, as the next
+  std::int64_t written_ = 0;  // guarded by the shared mutex, like cancelled_
   bool cancelled_ = false;
-  std::chrono::steady_clock::time_point next_;  // the earliest time for more
+  std::chrono::steady_clock::time_point next_;  // the earliest time to write more
   std::thread thread_;
 };
 
