@@ -1,4 +1,4 @@
-// Facts of a model that are known before any weight is read, checked for sense.
+// Plausibility checks of a model's description, before any weight is read.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,7 @@ Status check_positive(std::string_view name, float value) {
   return corrupt_data(concat("the model's ", name, " is ", value, ", not a positive number"));
 }
 
-// 0: there is none.
+// 0: no limit.
 Status check_limit(float value) {
   if (std::isfinite(value) && value >= 0) return ok_status();
   return corrupt_data(concat("a soft cap, limit or slope of the model is ", value));

@@ -1,4 +1,4 @@
-// Finds out what a path is and collects what describe_output.cc prints.
+// Determines what a path is, and collects what describe_output.cc prints.
 #include "models/describe.h"
 
 #include <boost/json.hpp>
@@ -34,8 +34,7 @@ void unsupported(Description& out, const Status& why) {
   if (out.reason.empty()) out.reason = why.message();
 }
 
-// A model that the file does not support is part of what is described; one that is damaged is an error, if
-// there is more than a vocabulary.
+// An unsupported model is still described; a damaged one is an error, unless the file is only a vocabulary.
 Status add_model(Result<ModelInfo> model, const std::string& path, bool vocabulary, Description& out) {
   if (model)
     out.model = *std::move(model);
@@ -65,7 +64,7 @@ Result<Description> describe_gguf(const std::string& path) {
   return out;
 }
 
-// All tensors go to `stored`, which points into the file.
+// Adds all tensors to `stored`, which points into the file.
 Status add_safetensors(const std::string& path, Description& out, StoredTensors& stored) {
   PAGODA_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::open(path));
   out.files.push_back(file.file());
@@ -81,7 +80,7 @@ Status add_safetensors(const std::string& path, Description& out, StoredTensors&
   return ok_status();
 }
 
-// `text`: config.json's, of the file at `path`.
+// `text`: the content of config.json at `path`.
 Status add_config(std::string_view text, const std::string& path, Description& out) {
   Result<std::string> architecture = architecture_of_config_json(text);
   if (!architecture) return architecture.error().annotate(printable(path));
@@ -129,7 +128,7 @@ Result<Description> describe_folder(const ModelFiles& files) {
   return out;
 }
 
-// tokenizer.json: kind, sizes. Whether each component is supported is text/'s to say.
+// Adds kind and sizes of tokenizer.json. Whether its components are supported is up to text/.
 Status add_tokenizer(const json::object& object, const std::string& path, Description& out) {
   const auto count = [](const json::value* value) -> std::int64_t {
     if (value == nullptr) return 0;
@@ -166,7 +165,7 @@ Status add_tokenizer(const json::object& object, const std::string& path, Descri
 Result<Description> describe_json_file(const std::string& path) {
   PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   boost::system::error_code error;
-  json::monotonic_resource memory;  // one release at the end instead of one a value
+  json::monotonic_resource memory;  // a single release at the end, not one per value
   json::value document = json::parse(text, error, &memory);
   if (error) document = json::parse(strict_json(text), error, &memory);
   if (error) return corrupt_data(concat(printable(path), " is not well-formed JSON: ", error.message()));
@@ -199,7 +198,7 @@ Result<Description> describe_json_file(const std::string& path) {
   return out;
 }
 
-// Ends at the largest number.
+// Saturates at the largest value.
 void add_up(std::int64_t more, std::int64_t& sum) {
   if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<std::int64_t>::max();
 }
@@ -224,7 +223,7 @@ Result<Description> describe(const std::string& path, const HubPaths& hub) {
   }
   Result<ModelFiles> files = find_model_files(path, hub);
   if (!files) {
-    // A folder with a configuration and no weights can still be described.
+    // A folder with a configuration but no weights can still be described.
     const bool configured = fs::is_regular_file(fs::path(path) / "config.json", error);
     if (files.error().code() != StatusCode::not_found || !configured) return files.error();
     ModelFiles bare;
@@ -238,7 +237,7 @@ Result<Description> describe(const std::string& path, const HubPaths& hub) {
 std::int64_t Description::parameters() const {
   std::int64_t sum = 0;
   for (const DescribedTensor& tensor : read_tensors()) {
-    // Extents were checked when the file was read; blocks of a few bits make elements outnumber bytes.
+    // Extents were checked on reading; with types of a few bits, elements may outnumber bytes.
     std::int64_t product = 1;
     for (const std::int64_t extent : tensor.shape) product *= extent;
     add_up(product, sum);

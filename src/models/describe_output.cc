@@ -1,4 +1,4 @@
-// Writes a Description as JSON and as a table for people.
+// Writes a Description as JSON and as a table for users.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -27,7 +27,7 @@ json::value array_json(const GgufArray& array) {
     for (std::size_t i = 0; i < std::min(elements.size(), kArrayPreview); ++i)
       first.push_back(as_json(elements[i]));
   };
-  // All but one of them are empty.
+  // At most one of them is not empty.
   add(array.integers, [](std::int64_t number) { return json::value(number); });
   add(array.floats, number_json);
   add(array.strings, [](std::string_view text) { return json::value(valid_utf8(text.substr(0, 1000))); });
@@ -52,7 +52,7 @@ std::string_view rope_scaling_name(RopeScaling scaling) {
   return kNames[static_cast<std::size_t>(scaling)];
 }
 
-// The first layer's that has a feed-forward.
+// Returns the activation of the first layer with a feed-forward.
 std::string_view first_activation(const DecoderConfig& decoder) {
   for (const LayerConfig& layer : decoder.layers) {
     if (const DenseFeedForwardConfig* const dense = layer.dense()) return activation_name(dense->activation);
@@ -65,9 +65,9 @@ std::string_view first_activation(const DecoderConfig& decoder) {
   return "silu";
 }
 
-// Layers by what they are.
+// Numbers of layers by kind.
 struct LayerCounts {
-  std::int32_t window = 0, with_window = 0;  // the largest window
+  std::int32_t window = 0, with_window = 0;  // window: the largest
   std::int32_t recurrent = 0;
   const LatentAttentionConfig* latent = nullptr;
 };
@@ -164,7 +164,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "scalar" : out;
 }
 
-// Rows of cells as aligned columns, two blanks before and between.
+// Formats rows of cells as aligned columns, with two spaces before and between them.
 class Table {
  public:
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
@@ -184,7 +184,7 @@ class Table {
   }
 
  private:
-  static std::size_t width(std::string_view text) {  // characters, not bytes
+  static std::size_t width(std::string_view text) {  // in characters, not bytes
     std::size_t count = 0;
     for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
     return count;
@@ -230,7 +230,7 @@ json::object kv_json(const KvBytes& bytes) {
           {"fp8", bytes.fp8}};
 }
 
-// All groups together.
+// Sums over all groups.
 KvBytes sum_of(const ServingFacts& facts, KvBytes DescribedKvGroup::* part) {
   KvBytes sum;
   for (const DescribedKvGroup& group : facts.kv_groups) {

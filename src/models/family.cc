@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// "qwen3" of "Qwen3ForCausalLM" and of "qwen3".
+// Returns "qwen3" for "Qwen3ForCausalLM" and for "qwen3".
 std::string stem_of(std::string_view name) {
   constexpr std::size_t kMost = 64;  // characters; no family's name is longer
   std::string stem;

@@ -17,10 +17,10 @@
 namespace pagoda {
 namespace {
 
-// Its own class, or the same model without a head or with another.
+// True for the config's own class, or the same model without a head or with another head.
 bool names_config(std::string_view name, const FamilyConfig& config) {
   if (name == config.class_name) return true;
-  // As the first folders of Llama have it.
+  // The first Llama folders have this name.
   if (name == "LLaMAForCausalLM") return config.class_name == "LlamaForCausalLM";
   const std::string_view stem = config.stem();
   if (!name.starts_with(stem)) return false;
@@ -39,7 +39,7 @@ bool names_wrapper(std::string_view name, const FamilyWrapper& wrapper) {
   return name == stem;
 }
 
-// A family, and which of its config.json's names a file has.
+// A family, and the one of its configs that a file names.
 struct Found {
   const Family* family = nullptr;
   const FamilyConfig* config = nullptr;
@@ -52,10 +52,10 @@ Found find_type(std::string_view model_type) {
   return {};
 }
 
-// The family of a wrapper's language model, which says its own model_type in `part`; null: it lies flat
-// beside the rest. `wrapper` may be null, `name` is the whole's.
+// Finds the family of a wrapper's language model, whose model_type is in `part`; null: the fields are beside
+// the others. `wrapper` may be null; `name` is the whole model's.
 Result<Found> find_inner_family(Hyperparameters* part, const FamilyWrapper* wrapper, std::string_view name) {
-  // Their language models read a prompt to both sides, or what another model makes of it.
+  // Their language models attend to a prompt in both directions, or read another model's output.
   for (const std::string_view other : {"PaliGemma", "paligemma", "Assistant", "assistant"})
     if (name.find(other) != name.npos) return unsupported_config(name);
   std::string type = part != nullptr ? part->string("model_type", "") : "";
@@ -65,7 +65,7 @@ Result<Found> find_inner_family(Hyperparameters* part, const FamilyWrapper* wrap
   return unsupported_config(concat("text_config '", type, "' of ", name));
 }
 
-// The first of "architectures"; empty: there is none.
+// The first of "architectures"; empty if there is none.
 std::string class_name_of(Hyperparameters& h) {
   const json::value* list = h.find("architectures");
   if (list == nullptr) return {};
@@ -76,7 +76,7 @@ std::string class_name_of(Hyperparameters& h) {
   return {};
 }
 
-// `part`: the language model's fields, where they lie apart; null: they do not.
+// `part`: the language model's fields if they are separate; otherwise null.
 Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
   const std::string model_type = h.string("model_type", "");
   const std::string name = class_name_of(h);
@@ -103,7 +103,7 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
       const bool named = name.empty() ? model_type == config.model_type : names_config(name, config);
       other_type |= named;
       if (!named || (!model_type.empty() && model_type != config.model_type)) continue;
-      // A class that several families have is, without a model_type, that of the one it is named after.
+      // Without a model_type, a class shared by several families belongs to the family named after it.
       if (first.family == nullptr || &config == &family->configs.front()) first = {family, &config};
     }
   if (first.family != nullptr) return first;
@@ -116,7 +116,7 @@ Result<Found> find_family(Hyperparameters& h, Hyperparameters* part) {
 void read_special_tokens(const GgufFile& file, ModelInfo& model) {
   const auto token = [&](std::string_view name) -> std::int32_t {
     const std::optional<std::int64_t> id = file.integer(concat("tokenizer.ggml.", name, "_token_id"));
-    // UINT32_MAX stands for "none" in some files; anything outside the vocabulary is dropped later.
+    // UINT32_MAX stands for "none" in some files; ids outside the vocabulary are dropped later.
     return id && *id >= 0 && *id <= std::numeric_limits<std::int32_t>::max() ? static_cast<std::int32_t>(*id)
                                                                              : -1;
   };
@@ -128,7 +128,7 @@ void read_special_tokens(const GgufFile& file, ModelInfo& model) {
     if (std::ranges::find(model.eos_token_ids, end) == model.eos_token_ids.end())
       model.eos_token_ids.push_back(end);
   };
-  // The file's own ends of text, turn, message and filled-in code; the list is Ollama's.
+  // The file's own end tokens of text, turn, message and infilled code; the list is Ollama's.
   for (const std::string_view name : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
     add_end(token(name));
   if (const GgufArray* list = file.array("tokenizer.ggml.eos_token_ids"))
@@ -136,7 +136,7 @@ void read_special_tokens(const GgufFile& file, ModelInfo& model) {
   for (const std::int32_t id : gguf_turn_ends(file)) add_end(id);
 }
 
-// Special tokens outside the vocabulary are none; the shape and the sizes are checked.
+// Applies the family's shape, drops special tokens outside the vocabulary, and checks the sizes.
 Status finish(const Family& family, ModelInfo& model) {
   if (family.shape != nullptr) family.shape(model.decoder);
   const auto outside = [&](std::int32_t id) { return id < 0 || id >= model.decoder.vocab_size; };
@@ -170,8 +170,8 @@ Result<ModelInfo> read_config_json(std::string_view text, std::optional<std::str
   if (found.config->more != nullptr) found.config->more(inner, model);
   if (part != nullptr && is_encoder(model.decoder))
     whole.refuse(concat("a text encoder ('", model.type, "') inside of another model is not supported"));
-  // The whole model decides, since it has the head. If nothing says it, some wrappers tie it and some do not,
-  // and the tensors show which.
+  // The whole model's field decides, since it has the head. If it is absent, some wrappers tie the head and
+  // some do not; the tensors show which.
   bool& tied = model.decoder.tied_head;
   if (part != nullptr)
     tied = whole.boolean("tie_word_embeddings", !inner.written("tie_word_embeddings") || tied);
@@ -222,8 +222,8 @@ Result<ModelInfo> read_gguf_config(const GgufFile& file) {
 
 namespace {
 
-// Falcon-H1's multipliers that mlx-lm folds into weights. It leaves out those of keys and values, and its own
-// head that is the embedding has the one's factor over the other's.
+// Drops Falcon-H1's multipliers that mlx-lm folds into weights. mlx-lm does not fold those of keys and
+// values; for a tied head it leaves the logits' factor divided by the embedding's.
 void drop_folded_factors(DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) {
     if (auto* const mixers = std::get_if<ParallelMixersConfig>(&layer.mixer)) {
@@ -239,8 +239,8 @@ void drop_folded_factors(DecoderConfig& decoder) {
   decoder.embedding_scale = 1;
 }
 
-// Beside a model's convolutions, which it turns, mlx-lm changes other weights: it added the one to those of
-// norms that are stored without it, and folded Falcon-H1's multipliers in.
+// Besides transposing convolutions, mlx-lm changes other weights: it adds 1 to norms that are stored without
+// it, and folds in Falcon-H1's multipliers.
 void undo_mlx_changes(const ModelSource& source, ModelInfo& model) {
   const bool turned = std::ranges::any_of(source.tensor_names(), [&](const std::string& name) {
     return name.ends_with("conv1d.weight") && has_mlx_taps(source.find(name)->shape);
@@ -268,7 +268,7 @@ Result<ModelInfo> read_model_config(const ModelSource& source) {
 
 Result<std::string> architecture_of_config_json(std::string_view text) {
   PAGODA_ASSIGN_OR_RETURN(json::object document, parse_json_object(text, "config.json"));
-  Status ignored;  // read_config_json() tells what is wrong
+  Status ignored;  // read_config_json() reports the error
   Hyperparameters h(document, ignored);
   std::string name = class_name_of(h);
   return name.empty() ? h.string("model_type", "") : std::move(name);

@@ -12,7 +12,7 @@ namespace pagoda {
 
 namespace {
 
-// Among pairs 0 .., the first that is slowed down at all and the first that is slowed down by the whole
+// Returns, among pairs 0 .., the first pair that is slowed at all, and the first that is slowed by the whole
 // factor.
 std::pair<double, double> yarn_blend(const RopeConfig& config) {
   const auto pair_of = [&](double turns) {
@@ -91,7 +91,8 @@ void RopeTable::prepare(const KernelContext& context, std::span<const std::int32
   CHECK(rotations.size() == positions.size());
   row_numbers_.resize(rotations.size());
   std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
-  for (std::size_t begin = 0; begin < rotations.size();) {  // rows of one sequence, or of several alike
+  for (std::size_t begin = 0;
+       begin < rotations.size();) {  // rows of one sequence, or of several with the same rotation
     std::size_t end = begin;
     while (end < rotations.size() && rotations[end] == rotations[begin]) ++end;
     const bool is_long = rotations[begin] != 0 && !long_factors_.empty();

@@ -1,6 +1,6 @@
-// AFMoE (Arcee's Trinity): a scaled embedding, norms before and after each sublayer, of every query and key
-// head, windows, RoPE in window layers only, mixtures after dense layers, and what is attended scaled by
-// the sigmoid of a matrix of its own.
+// AFMoE (Arcee's Trinity): a scaled embedding, norms before and after each sublayer, norms of query and key
+// heads, windows, RoPE only in layers with windows, mixtures after dense layers, and attention output scaled
+// by the sigmoid of a separate product.
 #include <algorithm>
 #include <cmath>
 
@@ -26,7 +26,7 @@ void read_afmoe(Hyperparameters& h, ModelInfo& model) {
   mixture.routing.renormalize = true;
   mixture.routing.scale = h.number("route_scale", 1);
   use_mixtures(mixture, layers_after(h.integer("num_dense_layers", 1), model), model);
-  // As the first files of the family have it beside what they mean.
+  // The family's first files have these fields although other fields imply them.
   h.only("score_func", "sigmoid");
   h.only("route_norm", true);
   h.only("n_group", 1);

@@ -6,7 +6,7 @@ namespace pagoda::apertus {
 void read_apertus(Hyperparameters& h, ModelInfo& model) {
   if (h.string("hidden_act", "xielu") != "xielu")
     return h.refuse("config.json: 'hidden_act' of Apertus can only be 'xielu'");
-  read_layers(h, model, {.activation = "silu"});  // no matrix has it
+  read_layers(h, model, {.activation = "silu"});  // not used by any matrix
   read_rope(h, model);
   if (!has_plain_rope(h)) return;
   RopeConfig& rope = model.decoder.ropes.front();
@@ -29,7 +29,7 @@ void names(WeightNames& names) {
   names.curve = "mlp.act_fn";
 }
 
-// A number of each layer's curve, or one for all; under names without the architecture's.
+// Each parameter of the activation is a number per layer, or one for all; its key has no architecture prefix.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const auto count = static_cast<std::size_t>(model.decoder.num_layers());
   const auto numbers = [&](std::string_view name) {

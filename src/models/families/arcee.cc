@@ -1,4 +1,4 @@
-// Arcee: Llama with a plain MLP of squared ReLU.
+// Arcee: Llama with a plain MLP with squared ReLU.
 #include "models/reading.h"
 
 namespace pagoda::arcee {

@@ -1,5 +1,4 @@
-// Ling-lite and Ling-plus (bailing_moe): Llama with query, key and value in one matrix, mixtures, and experts
-// for all tokens.
+// Ling-lite and Ling-plus (bailing_moe): Llama with fused query, key and value, mixtures, and shared experts.
 #include "models/reading.h"
 
 namespace pagoda::bailing_moe {

@@ -1,5 +1,5 @@
-// Ling and Ring 2 (bailing_moe): Llama with query, key and value in one matrix, norms of every query and key
-// head, heads of which a part rotates, and mixtures after dense layers.
+// Ling and Ring 2 (bailing_moe): Llama with fused query, key and value, norms of query and key heads, partial
+// rotation, and mixtures after dense layers.
 #include "models/reading.h"
 
 namespace pagoda::bailing_moe2 {

@@ -1,4 +1,4 @@
-// Bamba: Mamba-2 in most layers, in the others attention that rotates half of each head; gated feed-forwards.
+// Bamba: Mamba-2 in most layers; attention that rotates half of each head in the others; gated feed-forwards.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -6,8 +6,8 @@
 namespace pagoda::bamba {
 
 void read_bamba(Hyperparameters& h, ModelInfo& model) {
-  h.only("hidden_act", "silu");  // the convolution has it, too
-  // Other fields or the tensors say these, too; the share that rotates is the same in all models.
+  h.only("hidden_act", "silu");  // also used by the convolution
+  // Implied by other fields or by tensors; the rotated share is the same in all models.
   h.without_effect(
       "attn_rotary_emb layer_types layers_block_type mamba_proj_bias num_logits_to_keep z_loss_coefficient");
   const LinearAttentionConfig states =

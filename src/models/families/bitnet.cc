@@ -1,5 +1,5 @@
-// BitNet b1.58: Llama with a norm before the last matrix of each sublayer. That its weights are ternary, the
-// folder's quantization_config says. Source: arXiv 2402.17764, transformers' modeling_bitnet.
+// BitNet b1.58: Llama with a norm before the last matrix of each sublayer. The folder's quantization_config
+// says that its weights are ternary. Source: arXiv 2402.17764, transformers' modeling_bitnet.
 #include "models/reading.h"
 
 namespace pagoda::bitnet {

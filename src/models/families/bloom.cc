@@ -1,5 +1,4 @@
-// BLOOM: layer norms, a norm of the embedding, plain MLPs of GELU, and scores that fall with the distance
-// (ALiBi) instead of positions.
+// BLOOM: layer norms, a norm of the embedding, plain GELU MLPs, and ALiBi instead of positions.
 #include "models/reading.h"
 
 namespace pagoda::bloom {

@@ -1,5 +1,5 @@
-// Command R, R+ (Cohere): layer norms without biases, one for parallel attention and feed-forward; adjacent
-// pairs; scaled logits. R+ has norms of every query and key head.
+// Command R, R+ (Cohere): layer norms without biases, one for parallel attention and feed-forward; rotation
+// of adjacent pairs; scaled logits. R+ has norms of query and key heads.
 #include "models/reading.h"
 
 namespace pagoda::cohere {

@@ -1,4 +1,4 @@
-// Command R7B, A and Aya (Cohere): Command R with windows in three of four layers, which alone rotate.
+// Command R7B, A and Aya (Cohere): Command R with windows in three of four layers; only these rotate.
 #include "models/reading.h"
 
 namespace pagoda::cohere2 {

@@ -1,13 +1,13 @@
-// Command A+ and North Mini Code (Cohere): Command R7B with mixtures after dense layers, and in some models
-// RMS norms.
+// Command A+ and North Mini Code (Cohere): Command R7B with mixtures after dense layers, and RMS norms in
+// some models.
 #include <algorithm>
 
 #include "models/reading.h"
 
 namespace pagoda::cohere2_moe {
 
-// Mixtures after dense layers, which may have another pattern of windows; dense ones that all have full
-// attention rotate all the same. What shared experts give is averaged with the others, or added.
+// Mixtures follow dense layers, which may have their own pattern of windows; if all dense layers have full
+// attention, they rotate nevertheless. The shared experts' result is averaged with the others', or added.
 void read_cohere2_moe(Hyperparameters& h, ModelInfo& model) {
   read_cohere(h, model);
   if (h.find("rms_norm_eps") == nullptr)

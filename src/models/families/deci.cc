@@ -1,12 +1,12 @@
-// DeciLM (Nemotron Super, Ultra and 51B): Llama whose layers have feed-forwards and numbers of key-value
-// heads of their own, and some of which have no attention or no feed-forward.
+// DeciLM (Nemotron Super, Ultra and 51B): Llama whose layers differ in the size of the feed-forward and the
+// number of key-value heads; some layers have no attention or no feed-forward.
 #include <algorithm>
 
 #include "models/reading.h"
 
 namespace pagoda::deci {
 
-// Gives a layer so many key-value heads and features; 0: no attention, or no feed-forward.
+// Sets a layer's key-value heads and feed-forward size; 0: no attention, or no feed-forward.
 void shape_layer(std::int32_t kv_heads, std::int32_t inner, LayerConfig& layer) {
   layer.attention()->num_kv_heads = kv_heads;
   layer.dense()->intermediate_size = inner;
@@ -16,7 +16,7 @@ void shape_layer(std::int32_t kv_heads, std::int32_t inner, LayerConfig& layer) 
   if (inner == 0) layer.feed_forward = NoFeedForwardConfig{};
 }
 
-// A sublayer in "block_configs"; null: the layer has none.
+// Returns a sublayer in "block_configs"; null: the layer does not have it.
 const json::object* sublayer_of(Hyperparameters& h, const json::value& block, std::string_view name) {
   const json::object* const whole = block.if_object();
   const json::value* const sublayer = whole != nullptr ? whole->if_contains(name) : nullptr;

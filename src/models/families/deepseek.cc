@@ -1,5 +1,5 @@
-// DeepSeek-V2, V3 and those built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, mixtures
-// after dense layers.
+// DeepSeek-V2, V3 and models built like them (Moonlight, Kimi-K2, GLM-4.7-Flash): latent attention, and
+// mixtures after dense layers.
 #include "models/reading.h"
 
 namespace pagoda::deepseek {

@@ -1,5 +1,5 @@
-// DeepSeek-MoE 16B, the first DeepSeek with mixtures: Llama with mixtures after a dense layer and experts for
-// all tokens.
+// DeepSeek-MoE 16B, the first DeepSeek with mixtures: Llama with mixtures after a dense layer, and shared
+// experts.
 #include "models/reading.h"
 
 namespace pagoda::deepseek_moe {

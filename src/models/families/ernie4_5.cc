@@ -1,4 +1,4 @@
-// ERNIE 4.5: Llama that rotates adjacent pairs.
+// ERNIE 4.5: Llama with rotation of adjacent pairs.
 #include "models/reading.h"
 
 namespace pagoda::ernie4_5 {

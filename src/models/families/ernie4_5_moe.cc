@@ -1,4 +1,4 @@
-// ERNIE 4.5 with mixtures, after a dense layer.
+// ERNIE 4.5 with mixtures after a dense layer.
 #include "models/reading.h"
 
 namespace pagoda::ernie4_5_moe {

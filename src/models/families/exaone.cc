@@ -1,4 +1,4 @@
-// EXAONE 3 and 3.5: Llama under names of its own.
+// EXAONE 3 and 3.5: Llama with its own tensor names.
 #include "models/reading.h"
 
 namespace pagoda::exaone {

@@ -1,10 +1,10 @@
-// EXAONE 4: Llama with norms after each sublayer and of every query and key head; where some layers have
-// windows, the others do not rotate.
+// EXAONE 4: Llama with norms after each sublayer and norms of query and key heads. If some layers have
+// windows, only these rotate.
 #include "models/reading.h"
 
 namespace pagoda::exaone4 {
 
-// Rotates where there is a window, or everywhere if there is none.
+// Rotates layers with a window, or all if there are none.
 void read_exaone4(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = read_window(h);
   const json::value* pattern = h.find("sliding_window_pattern");

@@ -1,5 +1,5 @@
-// K-EXAONE: Qwen 3 with windows, RoPE in window layers only, and mixtures after dense layers, chosen as
-// DeepSeek-V3's.
+// K-EXAONE: Qwen 3 with windows, RoPE only in layers with windows, and mixtures after dense layers with
+// DeepSeek-V3's routing.
 #include "models/reading.h"
 
 namespace pagoda::exaone_moe {
@@ -11,7 +11,7 @@ constexpr std::string_view kAbsent =
         "routed_scaling_factor":2.5})";
 
 void read(Hyperparameters& h, ModelInfo& model) {
-  if (h.find("layer_types") != nullptr) h.without_effect("sliding_window_pattern");  // which says the same
+  if (h.find("layer_types") != nullptr) h.without_effect("sliding_window_pattern");  // says the same
   read_window_pattern(h, 4, model, read_window(h));
   if (read_window(h) > 0) rotate_windows_alone(model.decoder);
   read_deepseek_like(h, model);

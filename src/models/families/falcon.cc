@@ -1,5 +1,5 @@
-// Falcon: layer norms, plain MLPs of GELU, few key-value heads, parallel attention and feed-forward, through
-// one norm or a norm each.
+// Falcon: layer norms, plain GELU MLPs, few key-value heads, parallel attention and feed-forward with one
+// norm or a norm each.
 #include "models/reading.h"
 
 namespace pagoda::falcon {
@@ -23,7 +23,7 @@ void two_norms_gguf_names(WeightNames& names) {
 void read_falcon(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
   const bool grouped = h.boolean("new_decoder_architecture", false);
-  h.find("num_kv_heads");  // models with grouped heads
+  h.find("num_kv_heads");  // only for models with grouped heads
   const std::int32_t heads = model.decoder.layers.front().attention()->num_heads;
   const std::int32_t kv_heads = grouped                          ? h.integer("num_kv_heads", heads)
                                 : h.boolean("multi_query", true) ? 1

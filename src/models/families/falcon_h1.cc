@@ -1,4 +1,4 @@
-// Falcon-H1: Mamba-2 beside attention in every layer, and multipliers on every product.
+// Falcon-H1: Mamba-2 beside attention in every layer, and multipliers of all products.
 #include "models/reading.h"
 
 namespace pagoda::falcon_h1 {
@@ -18,13 +18,13 @@ void mix_in_parallel(const LinearAttentionConfig& states, DecoderConfig& decoder
 
 void read_falcon_h1(Hyperparameters& h, ModelInfo& model) {
   for (const std::string_view bias : {"mlp_bias", "projectors_bias", "mamba_proj_bias"})
-    h.boolean(bias, false);  // as the tensors say
+    h.boolean(bias, false);  // implied by the tensors
   const std::int64_t expanded = std::int64_t{h.integer("mamba_expand", 2)} * model.decoder.hidden_size;
   const json::value* written = h.find("mamba_d_ssm");
   LinearAttentionConfig states = read_mamba(h, written != nullptr         ? h.integer("mamba_d_ssm", 0)
                                                : h.written("mamba_d_ssm") ? expanded
                                                                           : 1024);
-  h.only("hidden_act", "silu");  // the convolution has it, too
+  h.only("hidden_act", "silu");  // also used by the convolution
   if (!h.boolean("mamba_rms_norm", false)) states.norm_groups = 0;
   states.gate_first = !h.boolean("mamba_norm_before_gate", true);
   const float in = h.number("ssm_in_multiplier", 1), attention_in = h.number("attention_in_multiplier", 1);
@@ -52,9 +52,8 @@ void falcon_names(WeightNames& names) {
   beside_states_names(names);
 }
 
-// The gate follows the norm, if there is one. Converters multiply the embedding and the head by factors
-// that the file does not name, so that a head which is the embedding lacks lm_head_multiplier /
-// embedding_multiplier.
+// The gate follows the norm, if there is one. Converters multiply the embedding and the head by factors that
+// the file does not state; a tied head therefore lacks the factor lm_head_multiplier / embedding_multiplier.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   model.decoder.logit_scale = h.number("logit_scale", 1.0f);
   if (!h.has_tensor("output.weight") && !h.written("logit_scale"))

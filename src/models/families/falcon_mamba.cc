@@ -1,4 +1,4 @@
-// Falcon Mamba: Mamba with norms without weights of steps, B and C. As GGUF it is a "mamba" with a flag.
+// Falcon Mamba: Mamba with unweighted norms of steps, B and C. In GGUF it is "mamba" with a flag.
 #include "models/reading.h"
 
 namespace pagoda::falcon_mamba {

@@ -4,7 +4,7 @@
 namespace pagoda::gemma {
 
 void read_gemma(Hyperparameters& h, ModelInfo& model) {
-  // "gelu", which old files have, is what the model was not trained with.
+  // Old files say "gelu", which is not the activation that the model was trained with.
   std::string activation = h.string("hidden_act", h.string("hidden_activation", "gelu_pytorch_tanh"));
   if (activation == "gelu") activation = "gelu_pytorch_tanh";
   read_layers(h, model, {.activation = activation});

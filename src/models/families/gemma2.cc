@@ -18,7 +18,7 @@ void read_gemma2(Hyperparameters& h, ModelInfo& model) {
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_caps_and_windows(h, model);
-  // The file does not say that the 27B model, alone with 46 layers, divides by its width a head.
+  // The file does not say that the 27B model, the only one with 46 layers, scales by its width per head.
   if (model.decoder.num_layers() == 46) scale_attention_by_width(model.decoder);
 }
 

@@ -1,5 +1,5 @@
-// Gemma 3: Llama with norms before and after each sublayer, normalised queries and keys, GELU, a scaled
-// embedding, and windows: of six layers, five see the last tokens alone and rotate by a base of their own.
+// Gemma 3: Llama with norms before and after each sublayer, norms of query and key heads, GELU, a scaled
+// embedding, and windows: five of six layers see only the last tokens and have their own RoPE base.
 #include "models/reading.h"
 
 namespace pagoda::gemma3 {
@@ -8,13 +8,13 @@ void read_gemma3(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
   offset_norms(model.decoder);
   read_query_scale(h, model.decoder);
-  h.find("attn_logit_softcapping");  // transformers reads it and does nothing with it
+  h.find("attn_logit_softcapping");  // read but not used by transformers
   model.decoder.logit_softcap = h.number("final_logit_softcapping", 0);
   read_rope_by_layer(h, model, 1000000.0f, 10000.0f);
   std::int32_t window = h.integer("sliding_window");
   if (h.boolean("use_bidirectional_attention", false)) {  // EmbeddingGemma
     see_both_sides(model.decoder);
-    window = window / 2 + 1;  // so many tokens together, half of them on each side
+    window = window / 2 + 1;  // the total window, half of it on each side
   }
   h.find("_sliding_window_pattern");
   read_window_pattern(h, 6, model, window);
@@ -23,7 +23,7 @@ void read_gemma3(Hyperparameters& h, ModelInfo& model) {
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   rotate_windows_by(h.number("rope.freq_base_swa", 10000.0f), model);
   read_gguf_window_pattern(h, 6, model);
-  // The file does not say that the 27B model, alone with 62 layers, divides by its width a head.
+  // The file does not say that the 27B model, the only one with 62 layers, scales by its width per head.
   if (model.decoder.num_layers() == 62) scale_attention_by_width(model.decoder);
 }
 

@@ -1,5 +1,5 @@
-// Gemma 3n E2B, E4B: Gemma 4's per-layer inputs and shared keys and values, with several residual streams
-// (AltUp), a low-rank residual around each mixer (LAuReL), and sparse first feed-forwards.
+// Gemma 3n E2B, E4B: per-layer inputs and shared keys and values as in Gemma 4, several residual streams
+// (AltUp), a low-rank residual around each mixer (LAuReL), and sparse feed-forwards in the first layers.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -8,8 +8,8 @@
 
 namespace pagoda::gemma3n {
 
-// How many standard deviations above the mean of a normal distribution so much of it lies below: 0 < share
-// < 1.
+// Returns the standard deviations above the mean of a normal distribution below which `share` of it lies,
+// where 0 < share < 1.
 float deviations_of(float share) {
   double low = -40, high = 40;
   for (int i = 0; i < 100; ++i) {
@@ -23,10 +23,10 @@ void keep_above(float deviations, LayerConfig& layer) {
   layer.feed_forward = SparseFeedForwardConfig{layer.dense()->intermediate_size, deviations};
 }
 
-// The share of features that each layer cuts off; 0: its feed-forward is dense.
+// Reads the share of features that each layer cuts off; 0: the feed-forward is dense.
 void read_sparsity(Hyperparameters& h, DecoderConfig& decoder) {
   constexpr std::string_view kName = "activation_sparsity_pattern";
-  constexpr std::size_t kFirst = 10;  // layers that are sparse where the file does not say so
+  constexpr std::size_t kFirst = 10;  // layers that are sparse if the file does not say
   std::vector<float> shares(decoder.layers.size(), 0.0f);
   if (h.find(kName) != nullptr)
     shares = h.numbers(kName);
@@ -39,7 +39,7 @@ void read_sparsity(Hyperparameters& h, DecoderConfig& decoder) {
   }
 }
 
-// One for all, or one for each layer; the largest in the first place.
+// One size for all layers, or one per layer; the largest comes first.
 std::vector<float> read_intermediate_sizes(Hyperparameters& h) {
   constexpr std::string_view kName = "intermediate_size";
   const json::value* sizes = h.find(kName);
@@ -52,7 +52,7 @@ void read_gemma3n(Hyperparameters& h, ModelInfo& model) {
     return static_cast<std::int32_t>(std::clamp(size, -1.0f, 16777217.0f));
   };
   const std::vector<float> sizes = read_intermediate_sizes(h);
-  if (sizes.empty()) return;  // the list was none
+  if (sizes.empty()) return;  // not a valid list
   read_layers(h, model, {.inner = features(std::ranges::max(sizes))});
   DecoderConfig& decoder = model.decoder;
   if (sizes.size() > 1 && sizes.size() != decoder.layers.size())
@@ -69,7 +69,7 @@ void read_gemma3n(Hyperparameters& h, ModelInfo& model) {
   decoder.streams = StreamsConfig{.count = h.integer("altup_num_inputs", 4),
                                   .scaled = h.boolean("altup_correct_scale", true)};
   h.only("altup_active_idx", 0);
-  h.find("altup_coef_clip");  // training alone
+  h.find("altup_coef_clip");  // only used in training
   const std::int32_t rank = h.integer("laurel_rank", 64);
   for (LayerConfig& layer : decoder.layers) layer.learned_residual = rank;
   if (h.string("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh")
@@ -98,7 +98,7 @@ void names(WeightNames& names) {
   names.streams_scale = "altup.correct_output_scale";
 }
 
-// Ranks and tables are as large as their tensors.
+// Ranks and tables have the sizes of their tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 30.0f);

@@ -1,7 +1,7 @@
-// Gemma 4: Gemma 3 with a head size for layers with a window and one for those that have full attention,
-// normalised values, scores without a scale, and a scale of each layer. E2B and E4B: inputs of each layer,
-// and layers that read the keys and values of earlier ones. 12B and 31B: keys that are values. 26B-A4B: a
-// mixture beside each dense feed-forward.
+// Gemma 4: Gemma 3 with separate head sizes for layers with a window and with full attention, norms of
+// values, unscaled scores, and an output scale per layer. E2B and E4B: per-layer inputs, and layers that read
+// earlier layers' keys and values. 12B and 31B: keys that are also values. 26B-A4B: a mixture beside each
+// dense feed-forward.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 
 namespace pagoda::gemma4 {
 
-// Which layers have a window: all but every sixth, and never the last.
+// Layers with a window: all but every sixth, and never the last.
 void read_windows(Hyperparameters& h, std::int32_t window, ModelInfo& model) {
   std::vector<bool> layers =
       read_window_layers_or(h, model, [](std::int32_t layer) { return (layer + 1) % 6 != 0; });
@@ -17,7 +17,7 @@ void read_windows(Hyperparameters& h, std::int32_t window, ModelInfo& model) {
   use_windows(h, window, layers, model);
 }
 
-// Values of single layers: {"5": {"head_dim": 512}, ...}
+// Reads values of single layers: {"5": {"head_dim": 512}, ...}
 void read_layer_config(Hyperparameters& h, ModelInfo& model) {
   const json::object* layers = h.object("per_layer_config");
   if (layers == nullptr) return;
@@ -41,7 +41,7 @@ void use_layer_inputs(std::int32_t size, DecoderConfig& decoder) {
         LayerInputConfig{.size = size, .activation = decoder.layers.front().dense()->activation};
 }
 
-// Every layer has its dense feed-forward beside the mixture.
+// Puts the mixture beside every layer's dense feed-forward.
 void mix_beside_dense(const MixtureConfig& mixture, ModelInfo& model) {
   std::vector<FeedForwardConfig> dense;
   for (const LayerConfig& layer : model.decoder.layers) dense.push_back(layer.feed_forward);
@@ -59,7 +59,7 @@ void read_gemma4(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 0);
-  // "vision" is about pictures, which are not read.
+  // "vision" concerns images, which are not read.
   if (h.string("use_bidirectional_attention", "") != "vision") h.only("use_bidirectional_attention", nullptr);
 
   read_windows(h, h.integer("sliding_window"), model);
@@ -101,7 +101,7 @@ void read_gemma4(Hyperparameters& h, ModelInfo& model) {
   mix_beside_dense(mixture, model);
 }
 
-// Each kind of layer turns the whole of its heads, or as many frequencies of it as its file says.
+// Each kind of layer rotates whole heads, or as many frequencies as its file says.
 void shape(DecoderConfig& decoder) {
   sandwich_gemma_shape(decoder);
   norm_heads(decoder);
@@ -138,7 +138,7 @@ void expert_gguf_names(WeightNames& names) {
   }
 }
 
-// Layers with a window have a head size of their own; which have keys that are values shows in the tensors.
+// Layers with a window have their own head size; the tensors show which layers use keys as values.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   DecoderConfig& decoder = model.decoder;
   decoder.logit_softcap = h.number("final_logit_softcapping", 0.0f);

@@ -1,4 +1,4 @@
-// EmbeddingGemma as GGUF has it: Gemma 3 that sees to both sides. Folders say so in a Gemma 3 config.json.
+// EmbeddingGemma in GGUF: bidirectional Gemma 3. Folders say so in a Gemma 3 config.json.
 #include "models/reading.h"
 
 namespace pagoda::gemma_embedding {

@@ -1,4 +1,4 @@
-// GLM-4 9B: Llama with biases, RoPE on adjacent pairs in half of each head, gate and up in one matrix.
+// GLM-4 9B: Llama with biases, RoPE on adjacent pairs in half of each head, and fused gate and up.
 #include "models/reading.h"
 
 namespace pagoda::glm {

@@ -9,8 +9,8 @@ void glm4_names(WeightNames& names) {
   names.mlp_branch_norm = "post_mlp_layernorm";
 }
 
-// Converters lay out the rotated rows of models that see by halves, as llama.cpp's rotation in sections wants
-// them.
+// For multimodal models, converters order the rotated rows by halves, as llama.cpp's sectioned rotation
+// expects.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const GgufArray* const sections = h.gguf()->array("glm4.rope.dimension_sections");
   if (sections != nullptr && sections->integers.size() > 1 && sections->integers[1] > 0)

@@ -1,5 +1,5 @@
-// GLM-4.5 and its successors: Llama with mixtures after dense layers, heads of which a part rotates, and in
-// some models norms of every query and key head.
+// GLM-4.5 and its successors: Llama with mixtures after dense layers, partial rotation, and in some models
+// norms of query and key heads.
 #include "models/reading.h"
 
 namespace pagoda::glm4_moe {

@@ -1,5 +1,5 @@
-// GPT-2: layer norm, learned positions, one fused and biased query-key-value matrix, plain MLP. Hugging Face
-// stores its matrices as Conv1D, [in, out]; GGUF as all others.
+// GPT-2: layer norms, learned positions, fused query, key and value with biases, plain MLPs. Hugging Face
+// stores its matrices as Conv1D, [in, out]; GGUF stores them like all others.
 #include "models/reading.h"
 
 namespace pagoda::gpt2 {

@@ -1,4 +1,4 @@
-// GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 whose heads share one key and one value.
+// GPT-BigCode (StarCoder 1, SantaCoder): GPT-2 with a single key-value head.
 #include "models/reading.h"
 
 namespace pagoda::gpt_bigcode {

@@ -1,4 +1,4 @@
-// GPT-NeoX and Pythia: layer norms, plain MLPs of GELU, parallel attention and feed-forward.
+// GPT-NeoX and Pythia: layer norms, plain GELU MLPs, parallel attention and feed-forward.
 #include "models/reading.h"
 
 namespace pagoda::gpt_neox {

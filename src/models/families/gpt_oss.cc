@@ -1,5 +1,5 @@
-// gpt-oss: Llama with mixtures in every layer, a score without a value for each head, windows in every second
-// layer, biases everywhere, and a gated product whose factors are clipped. Source: arXiv 2508.10925.
+// gpt-oss: Llama with mixtures in every layer, attention sinks (a score without a value per head), windows in
+// every second layer, biases everywhere, and a clipped gated activation. Source: arXiv 2508.10925.
 #include "models/reading.h"
 
 namespace pagoda::gpt_oss {
@@ -42,7 +42,7 @@ void names(WeightNames& names) {
   names.experts = {blocks, values, mlx_experts(values, "mlp.experts")};
 }
 
-// The file does not say that the blend of frequencies begins and ends between whole dimensions.
+// The file does not say that YaRN's blend of frequencies may begin and end between whole dimensions.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   model.decoder.ropes.front().truncate = false;
   read_gguf_window_pattern(h, 2, model);

@@ -1,4 +1,4 @@
-// GPT-J: layer norms, plain MLPs of GELU, parallel attention and feed-forward with one norm; RoPE on adjacent
+// GPT-J: layer norms, plain GELU MLPs, parallel attention and feed-forward with one norm, RoPE on adjacent
 // pairs.
 #include "models/reading.h"
 

@@ -1,4 +1,4 @@
-// Granite: Llama with scales of the embedding, of what each sublayer adds, of the scores and of the logits.
+// Granite: Llama with scales of the embedding, of each sublayer's output, of the scores and of the logits.
 #include "models/reading.h"
 
 namespace pagoda::granite {

@@ -16,7 +16,7 @@ void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
   for (std::size_t layer = 0; layer < blocks.size(); ++layer)
     recurrent[layer] = blocks[layer] == Block::mamba;
   if (std::ranges::find(recurrent, true) != recurrent.end())
-    h.only("hidden_act", "silu");  // the convolution has it, too
+    h.only("hidden_act", "silu");  // also used by the convolution
   if (h.find("position_embedding_type") == nullptr || h.string("position_embedding_type", "") != "rope")
     rotate_nothing(model.decoder);
   use_mixer(h, states, recurrent, model);
@@ -25,14 +25,14 @@ void read_granite_hybrid(Hyperparameters& h, ModelInfo& model) {
 void granite_names(WeightNames& names) {
   mamba2_names(names, "mamba");
   names.experts = granitemoe_experts();
-  names.fused_gate_up = "shared_mlp.input_linear";  // models without experts
+  names.fused_gate_up = "shared_mlp.input_linear";  // in models without experts
   names.down = "shared_mlp.output_linear";
 }
 
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   use_mixer(h, read_state_heads(h), layers_with_states(h, model), model);
-  // "Finetuned" says whether attention rotates at all.
+  // "finetuned" says whether attention rotates at all.
   if (!h.gguf()->boolean(concat(model.architecture, ".rope.scaling.finetuned")).value_or(true))
     rotate_nothing(model.decoder);
 }

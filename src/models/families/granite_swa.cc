@@ -1,10 +1,11 @@
-// Granite SWA: Granite with windows in three of four layers, and a score without a value for each head.
+// Granite SWA: Granite with windows in three of four layers, and attention sinks (a score without a value per
+// head).
 #include "models/reading.h"
 
 namespace pagoda::granite_swa {
 
-// The first of four layers has full attention, the others have a window. Each may rotate by a base of its
-// own, or not at all: base 0.
+// The first of four layers has full attention, the others have a window. Each may have its own RoPE base, or
+// not rotate (base 0).
 void read_granite_swa(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   const std::vector<bool> windows =
@@ -19,7 +20,7 @@ void shape(DecoderConfig& decoder) {
 
 void swa_names(WeightNames& names) { names.sinks = "self_attn.sinks"; }
 
-// The first of four layers has full attention. The file has no other base for windows.
+// The first of four layers has full attention. The file has no separate base for windows.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
   const bool written = h.written("attention.sliding_window_pattern");

@@ -1,4 +1,4 @@
-// Helium (Kyutai): Llama that rotates adjacent pairs.
+// Helium (Kyutai): Llama with rotation of adjacent pairs.
 #include "models/reading.h"
 
 namespace pagoda::helium {

@@ -1,4 +1,4 @@
-// Hunyuan (dense): Llama with an RMS norm of every query and key head after RoPE.
+// Hunyuan (dense): Llama with an RMS norm of each query and key head after RoPE.
 #include "models/reading.h"
 
 namespace pagoda::hunyuan {

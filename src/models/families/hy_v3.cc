@@ -1,4 +1,4 @@
-// Hunyuan 3 (Hy3): Qwen 3 with mixtures after dense layers, chosen as DeepSeek-V3's.
+// Hunyuan 3 (Hy3): Qwen 3 with mixtures after dense layers, with DeepSeek-V3's routing.
 #include "models/reading.h"
 
 namespace pagoda::hy_v3 {

@@ -1,4 +1,4 @@
-// HyperCLOVA X SEED Think: Granite's scales, the logits' as a factor, and a norm behind each sublayer.
+// HyperCLOVA X SEED Think: Granite's scales, with the logits' as a factor, and a norm after each sublayer.
 #include "models/reading.h"
 
 namespace pagoda::hyperclovax {

@@ -1,4 +1,4 @@
-// InternLM 2 and 2.5: Llama with each key-value head's queries, key and value together in one matrix.
+// InternLM 2 and 2.5: Llama with one matrix of queries, key and value grouped by key-value head.
 #include "models/reading.h"
 
 namespace pagoda::internlm2 {

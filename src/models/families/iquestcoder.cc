@@ -1,4 +1,4 @@
-// IQuest-Coder: Llama, by two names of its class.
+// IQuest-Coder: Llama under two class names.
 #include "models/reading.h"
 
 namespace pagoda::iquestcoder {

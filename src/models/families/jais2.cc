@@ -1,4 +1,4 @@
-// Jais 2: Llama with layer norms, biases and a plain MLP of squared ReLU.
+// Jais 2: Llama with layer norms, biases and a plain MLP with squared ReLU.
 #include "models/reading.h"
 
 namespace pagoda::jais2 {

@@ -6,7 +6,7 @@
 
 namespace pagoda::jamba {
 
-// Layers `offset`, `offset` + `period`, ...
+// Returns layers `offset`, `offset` + `period`, ...
 std::vector<bool> read_every(Hyperparameters& h, std::string_view which, std::int32_t period,
                              std::int32_t offset, const ModelInfo& model) {
   const std::string of_period = concat(which, "_layer_period"), of_offset = concat(which, "_layer_offset");
@@ -19,7 +19,7 @@ std::vector<bool> read_every(Hyperparameters& h, std::string_view which, std::in
 
 void read_jamba(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
-  h.only("hidden_act", "silu");  // the convolution has it, too
+  h.only("hidden_act", "silu");  // also used by the convolution
   h.only("mamba_inner_layernorms", true);
   h.without_effect(
       "calc_logits_for_entire_prompt layer_types layers_block_type layers_num_experts mamba_proj_bias "
@@ -50,7 +50,7 @@ void read_gguf_jamba(Hyperparameters& h, ModelInfo& model) {
   SelectiveScanConfig scan = read_gguf_scan(h);
   scan.norms = SelectiveScanConfig::Norms::weighted;
   scan.norm_eps = model.decoder.layers.front().norm.eps;
-  // Layers without key-value heads.
+  // Layers without key-value heads are recurrent.
   std::vector<bool> recurrent;
   for (const LayerConfig& layer : model.decoder.layers)
     recurrent.push_back(layer.attention()->num_kv_heads == 0);

@@ -1,5 +1,5 @@
-// Laguna (Poolside): Qwen 3 with mixtures, a gate of each head or element by softplus, windows with their own
-// RoPE base, and numbers of heads by layer.
+// Laguna (Poolside): Qwen 3 with mixtures, a softplus gate per head or element, windows with their own RoPE
+// base, and a number of heads per layer.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -39,8 +39,8 @@ void laguna_names(WeightNames& names) {
   names.experts.back().correction = "mlp.gate.e_score_correction_bias";
 }
 
-// And by as much of a head as the file says. Of four layers the first has full attention. How wide the gates
-// are shows in their tensors.
+// The first of four layers has full attention; windows have their own base and rotary size. The width of the
+// gates follows from their tensors.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const bool written = h.written("attention.sliding_window_pattern");
   read_gguf_window_pattern(h, 4, model, written ? SeesAll::last : SeesAll::first);

@@ -1,5 +1,5 @@
-// LFM2, dense and with mixtures: a short convolution in most layers, in the others attention with a norm of
-// every query and key head. The final norm is called the embedding's norm.
+// LFM2, dense and with mixtures: a short convolution in most layers, attention with norms of query and key
+// heads in the others. The final norm is called the embedding's norm.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -10,13 +10,13 @@ ShortConvConfig read_conv(Hyperparameters& h, std::string_view taps, const Model
   return {.num_channels = model.decoder.hidden_size, .num_taps = h.integer(taps, 3)};
 }
 
-// Names of the first files are also understood.
+// Also accepts the field names of the first files.
 void read_both(Hyperparameters& h, ModelInfo& model) {
   read_layers(h, model);
   read_rope(h, model, h.number("theta"));
   model.decoder.tied_head = h.boolean("tie_embedding", model.decoder.tied_head);
   std::vector<bool> convolutions = read_layers_called(h, "conv", {"full_attention"}, model);
-  const bool written = h.find("full_attn_idxs") != nullptr;  // which layer_types says, too
+  const bool written = h.find("full_attn_idxs") != nullptr;  // layer_types says the same
   const std::vector<std::int32_t> full = h.integers("full_attn_idxs");
   if (convolutions.empty() && written)
     convolutions =
@@ -56,7 +56,7 @@ void names(WeightNames& names) {
   each.gate = "feed_forward.experts.{}.w1";
   each.up = "feed_forward.experts.{}.w3";
   each.down = "feed_forward.experts.{}.w2";
-  // MLX's folders of mixtures.
+  // For MLX's folders of mixtures.
   names.other_dense = {"feed_forward.gate_proj", "feed_forward.up_proj", "feed_forward.down_proj"};
 }
 

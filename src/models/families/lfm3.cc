@@ -1,5 +1,5 @@
-// LFM3: LFM2 with norms before and after each sublayer, a gate of each head, and windows, which rotate by a
-// base of their own.
+// LFM3: LFM2 with norms before and after each sublayer, a gate per head, and windows with their own RoPE
+// base.
 #include "models/reading.h"
 
 namespace pagoda::lfm3 {

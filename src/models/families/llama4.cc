@@ -1,14 +1,13 @@
-// Llama 4 (text): Llama with mixtures of which a token takes one expert and a shared one, and its weight lies
-// on what that expert reads; norms without weights of every query and key head after RoPE. Every fourth layer
-// does not rotate; its queries grow with the position instead. The others see their chunk of 8192 tokens
-// alone.
+// Llama 4 (text): Llama with mixtures in which a token uses one expert, whose input is scaled by the routing
+// weight, and a shared expert; unweighted norms of query and key heads after RoPE. Every fourth layer does
+// not rotate, but has a query temperature. The others attend only within chunks of 8192 tokens.
 #include <algorithm>
 
 #include "models/reading.h"
 
 namespace pagoda::llama4 {
 
-// Layers that rotate norm their queries and keys; queries of the others grow with the position.
+// Layers that rotate have norms of queries and keys; the others have a query temperature.
 void norm_or_scale_queries(bool norm, float beta, std::int32_t positions, DecoderConfig& decoder) {
   each_attention(decoder, [&](AttentionConfig& attention) {
     attention.temperature_positions = std::max(positions, 1);
@@ -40,13 +39,14 @@ void read_llama4(Hyperparameters& h, ModelInfo& model) {
   auto rotating = layers_where(model, [&](std::int32_t layer) { return (layer + 1) % period != 0; });
   const json::value* flags = h.find("no_rope_layers");
   if (flags != nullptr && !(flags->is_array() && flags->get_array().empty()))
-    rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: rotates, whatever the name says
+    rotating = h.flags("no_rope_layers",
+                       model.decoder.num_layers());  // 1 means that the layer rotates, despite the name
   if (!h.status().ok()) return;
   rotate_layers(h, rotating, model.decoder);
   norm_or_scale_queries(h.boolean("use_qk_norm", true),
                         h.boolean("attn_temperature_tuning", true) ? h.number("attn_scale", 0.1f) : 0,
                         h.integer("floor_scale", 8192), model.decoder);
-  // Chunks, where a layer rotates.
+  // Layers that rotate have chunks.
   const bool listed = h.find("layer_types") != nullptr;
   use_windows(h, h.integer("attention_chunk_size", 8192),
               listed ? read_layers_called(h, "chunked_attention", {"full_attention"}, model) : rotating,
@@ -59,8 +59,8 @@ void shape(DecoderConfig& decoder) {
   each_mixture(decoder, [](MixtureConfig& mixture) { mixture.weigh_input = true; });
 }
 
-// The file leaves out what all models of the family have alike. Maverick, of 128 experts, alone has no norms
-// of queries and keys.
+// The file omits what all models of the family share. Only Maverick, with 128 experts, has no norms of
+// queries and keys.
 void read_gguf(Hyperparameters&, ModelInfo& model) {
   constexpr std::int32_t kChunk = 8192;
   rotate_three_of_four(model.decoder);

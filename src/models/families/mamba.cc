@@ -1,4 +1,4 @@
-// Mamba: a selective scan in every layer, and nothing else: no attention, no feed-forward.
+// Mamba: layers with only a selective scan: no attention, no feed-forward.
 #include "models/reading.h"
 
 namespace pagoda::mamba {
@@ -7,7 +7,7 @@ void read_mamba_1(Hyperparameters& h, ModelInfo& model) {
   read_scans(h, model, SelectiveScanConfig::Norms::none, 1e-6f);
 }
 
-// Files of Falcon Mamba have this name, too, and the eps of these norms is the same in all of its models.
+// Falcon Mamba's files have this name, too; the epsilon of these norms is the same in all its models.
 void read_gguf_mamba(Hyperparameters& h, ModelInfo& model) {
   SelectiveScanConfig scan = read_gguf_scan(h);
   if (h.boolean("ssm.dt_b_c_rms", false)) scan.norms = SelectiveScanConfig::Norms::unweighted;

@@ -1,4 +1,4 @@
-// Mamba 2: heads with a matrix as their state in every layer, and nothing else.
+// Mamba 2: layers with only heads whose state is a matrix.
 #include "models/reading.h"
 
 namespace pagoda::mamba2 {

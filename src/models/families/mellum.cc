@@ -1,4 +1,4 @@
-// Mellum 2 (JetBrains): Qwen 3 with mixtures, and windows that rotate by a base of their own.
+// Mellum 2 (JetBrains): Qwen 3 with mixtures, and windows with their own RoPE base.
 #include "models/reading.h"
 
 namespace pagoda::mellum {

@@ -1,20 +1,20 @@
-// MiniCPM 1, 2 and 4: Llama with scales of the embedding, of what each sublayer adds, and of the logits.
+// MiniCPM 1, 2 and 4: Llama with scales of the embedding, of each sublayer's output, and of the logits.
 #include <cmath>
 
 #include "models/reading.h"
 
 namespace pagoda::minicpm {
 
-// The scales follow from the depth, and from the width of the model that was tuned.
+// The scales depend on the depth, and on the width of the model that hyperparameters were tuned on.
 void read_minicpm(Hyperparameters& h, ModelInfo& model) {
   model.decoder.embedding_scale = h.number("scale_emb", 1);
   scale_residual(h.number("scale_depth", 1) / std::sqrt(static_cast<float>(model.decoder.num_layers())),
                  model.decoder);
   model.decoder.logit_scale = h.number("dim_model_base", 1) / static_cast<float>(model.decoder.hidden_size);
-  h.only("sparse_config", nullptr);  // attention to some blocks of the context alone
+  h.only("sparse_config", nullptr);  // sparse attention to blocks of the context
 }
 
-// Old files leave out the scales of the first models.
+// Old files omit the scales, which are the first models'.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   model.decoder.embedding_scale = h.number("embedding_scale", 12.0f);
   scale_residual(h.number("residual_scale", 1.4f / std::sqrt(static_cast<float>(model.decoder.num_layers()))),

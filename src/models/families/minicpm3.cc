@@ -15,7 +15,7 @@ void read_minicpm3(Hyperparameters& h, ModelInfo& model) {
   read_latent(h, model);
 }
 
-// The file leaves out what the family's only model has for scales.
+// The file omits the scales; the family has only one model.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   read_gguf_latent(h, model);
   RopeConfig& rope = model.decoder.ropes.front();

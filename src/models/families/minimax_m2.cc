@@ -1,11 +1,11 @@
-// MiniMax-M2: Llama with mixtures, norms of all query heads and of all key heads, and heads of which a part
-// rotates.
+// MiniMax-M2: Llama with mixtures, norms over all query heads and over all key heads, and partial rotation.
 #include "models/reading.h"
 
 namespace pagoda::minimax_m2 {
 
 void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t turned = h.integer("rotary_dim", 0);  // as old files say it, and new ones beside
+  const std::int32_t turned =
+      h.integer("rotary_dim", 0);  // the only field in old files, an additional one in new ones
   const json::object* const rope = h.object("rope_parameters");
   const bool other =
       h.written("partial_rotary_factor") || (rope != nullptr && rope->contains("partial_rotary_factor"));

@@ -1,4 +1,4 @@
-// Ministral 3: Llama whose queries grow with the position.
+// Ministral 3: Llama with a query temperature.
 #include "models/reading.h"
 
 namespace pagoda::ministral3 {

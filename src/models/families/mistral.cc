@@ -1,9 +1,9 @@
-// Mistral: Llama whose layers attend to a sliding window.
+// Mistral: Llama with a sliding window in all layers.
 #include "models/reading.h"
 
 namespace pagoda::mistral {
 
-// A window that differs between layers is not of this family.
+// Windows that differ between layers do not occur in this family.
 void read_mistral(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = read_window(h);
   use_windows(h, window, {}, model);

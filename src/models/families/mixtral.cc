@@ -1,4 +1,4 @@
-// Mixtral: Mistral with mixtures. As GGUF it comes as "llama".
+// Mixtral: Mistral with mixtures. In GGUF it is "llama".
 #include "models/reading.h"
 
 namespace pagoda::mixtral {

@@ -1,5 +1,5 @@
-// ModernBERT: norms before each sublayer as in Llama, of which the first layer's is the embedding's;
-// bidirectional windows.
+// ModernBERT: norms before each sublayer as in Llama, the first of which is the embedding's; bidirectional
+// windows.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -13,7 +13,7 @@ void read_modern_bert(Hyperparameters& h, ModelInfo& model) {
   see_both_sides(model.decoder);
   const std::int32_t period = h.integer("global_attn_every_n_layers", 3);
   if (period < 1) return h.fail("global_attn_every_n_layers", "a positive integer");
-  // So many tokens together, half of them on each side.
+  // The total window, half of it on each side.
   use_windows(h, std::max(h.integer("local_attention", 128), 0) / 2 + 1,
               read_window_layers_or(h, model, [&](std::int32_t layer) { return layer % period != 0; }),
               model);
@@ -46,7 +46,7 @@ void modern_bert_names(WeightNames& names) {
            .fused_gate_up = "mlp.Wi"};
 }
 
-// The first of so many layers has full attention.
+// The first layer of each period has full attention.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   const std::string activation = h.string("hidden_activation", "gelu");
   read_gguf_common(h, {.activation = activation, .layer_norm = true, .encoder = true}, model);

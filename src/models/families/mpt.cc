@@ -1,4 +1,4 @@
-// MPT: layer norms, plain MLPs of GELU, and scores that fall with the distance (ALiBi) instead of positions.
+// MPT: layer norms, plain GELU MLPs, and ALiBi instead of positions.
 #include "models/reading.h"
 
 namespace pagoda::mpt {

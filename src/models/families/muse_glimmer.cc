@@ -1,12 +1,12 @@
-// Muse Glimmer: a normed embedding, norms before and after each sublayer, of every query and key head without
-// weights, gated attention output, windows, RoPE in window layers only, and capped logits.
+// Muse Glimmer: a normed embedding, norms before and after each sublayer, unweighted norms of query and key
+// heads, gated attention output, windows, RoPE only in layers with windows, and capped logits.
 #include <cmath>
 
 #include "models/reading.h"
 
 namespace pagoda::muse_glimmer {
 
-// How norms after each sublayer round, and the norm of queries and keys.
+// Sets the epsilon of norms after each sublayer, and the norm of queries and keys.
 void norm_queries(QueryKeyNorm norm, float branch_eps, DecoderConfig& decoder) {
   for (LayerConfig& layer : decoder.layers) {
     layer.branch_norm_eps = branch_eps;
@@ -42,7 +42,7 @@ void names(WeightNames& names) {
   names.output_gate = "self_attn.gate_proj";
 }
 
-// The scale of queries is the weight of their norm; how norms after each sublayer round is in no file.
+// The scale of queries is the weight of their norm; the epsilon of norms after each sublayer is in no file.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   norm_queries(QueryKeyNorm::per_head, 1e-8f, model.decoder);
   model.decoder.logit_scale = h.number("logit_scale");

@@ -1,4 +1,4 @@
-// Nemotron 3, 4 and Minitron: Llama with layer norms and a plain MLP of squared ReLU.
+// Nemotron 3, 4 and Minitron: Llama with layer norms and a plain MLP with squared ReLU.
 #include "models/reading.h"
 
 namespace pagoda::nemotron {

@@ -1,12 +1,11 @@
-// Nemotron-H, Nemotron Nano 2 and 3: layers that are Mamba-2, attention without RoPE, or a feed-forward, one
-// of them.
+// Nemotron-H, Nemotron Nano 2 and 3: each layer is either Mamba-2, attention without RoPE, or a feed-forward.
 #include <algorithm>
 
 #include "models/reading.h"
 
 namespace pagoda::nemotron_h {
 
-// Each layer is one thing.
+// Makes each layer a single sublayer.
 void use_blocks(Hyperparameters& h, const LinearAttentionConfig& states, const std::vector<Block>& blocks,
                 ModelInfo& model) {
   if (blocks.size() != model.decoder.layers.size()) return h.corrupt("the kind of every layer must be given");
@@ -47,10 +46,10 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
     blocks = {Block::mamba, Block::experts, Block::attention, Block::dense};
   read_layers(h, model, {.layers = static_cast<std::int32_t>(std::min<std::size_t>(blocks.size(), 1 << 20))});
   read_rope(h, model);
-  model.decoder.tied_head = false;  // whatever the file says: its head is there
+  model.decoder.tied_head = false;  // the head is always stored, whatever the file says
   h.only("moe_latent_size", nullptr);
   h.only("mamba_hidden_act", "silu");
-  // Options of training, and options that follow from others or from the tensors.
+  // Training options, and options implied by others or by the tensors.
   h.without_effect(
       "num_hidden_layers chunk_size expand mamba_ssm_cache_dtype moe_shared_expert_overlap "
       "mtp_layers_block_type n_shared_experts rescale_prenorm_residual time_step_floor "
@@ -64,7 +63,7 @@ void read_nemotron_h(Hyperparameters& h, ModelInfo& model) {
                                   .num_taps = h.integer("conv_kernel", h.integer("mamba_d_conv", 4)),
                                   .least_step = h.number("time_step_min", h.number("mamba_dt_min", 0.001f))};
   states.norm_groups = states.num_key_heads;
-  // These are there whether or not a layer has a mixture.
+  // These fields exist whether or not a layer has a mixture.
   const MixtureConfig mixture = read_mixture(h);
   std::vector<bool> sparse;
   for (const Block block : blocks) sparse.push_back(block == Block::experts);
@@ -82,7 +81,7 @@ void nemotron_names(WeightNames& names) {
   names.up = "mixer.up_proj";
   names.down = "mixer.down_proj";
   names.experts = hf_expert_names({.mixture = "mixer", .shared = "shared_experts"});
-  // All of them in one tensor: without a gate.
+  // In tensors for all experts there is no gate.
   names.experts.back().gate_up = "";
   names.experts.back().up = "mixer.experts.up_proj";
   ExpertNames mlx = mlx_experts(names.experts.front(), "mixer.switch_mlp");
@@ -91,7 +90,7 @@ void nemotron_names(WeightNames& names) {
   names.experts.push_back(std::move(mlx));
 }
 
-// The file does not say the least step, which is the same in all models of the family.
+// The file omits the least step, which is the same in all models of the family.
 void read_blocks_by_tensor(Hyperparameters& h, ModelInfo& model) {
   LinearAttentionConfig states = read_state_heads(h);
   states.least_step = 0.001f;

@@ -1,5 +1,5 @@
-// NomicBERT: BERT with rotation instead of positions and a gated feed-forward; or, in nomic-embed-text v2, a
-// plain one and in every second layer a mixture of such.
+// NomicBERT: BERT with rotation instead of learned positions and a gated feed-forward; in nomic-embed-text v2
+// a plain one, and in every second layer a mixture of plain ones.
 #include "models/reading.h"
 
 namespace pagoda::nomic_bert {
@@ -44,7 +44,7 @@ void use_plain(ModelInfo& model) {
   plain_feed_forwards(model.decoder);
 }
 
-// Nomic Embed 2: in every so-manyth layer, the second first.
+// Nomic Embed 2: a mixture in every n-th layer, beginning with the second.
 void read_nomic_mixtures(Hyperparameters& h, std::string_view activation, ModelInfo& model) {
   const std::int32_t period = h.integer("moe_every_n_layers", 0);
   MixtureConfig mixture;
@@ -61,8 +61,7 @@ void read_nomic_mixtures(Hyperparameters& h, std::string_view activation, ModelI
                model);
 }
 
-// A gated feed-forward and rotation instead of learned positions. The files on hubs were written under
-// GPT-2's names.
+// A gated feed-forward, and rotation instead of learned positions. Files on hubs use GPT-2's names.
 void read_nomic_bert(Hyperparameters& h, ModelInfo& model) {
   const std::string function = h.string("activation_function", h.string("hidden_act", "silu"));
   const std::string activation = function == "swiglu" ? "silu" : function;

@@ -1,5 +1,4 @@
-// OLMo 1: Llama with layer norms that have no weights, and queries, keys and values that may be clipped
-// (clip_qkv).
+// OLMo 1: Llama with unweighted layer norms, and optionally clipped queries, keys and values (clip_qkv).
 #include "models/reading.h"
 
 namespace pagoda::olmo {
@@ -15,8 +14,8 @@ void shape(DecoderConfig& decoder) {
   decoder.final_norm->weighted = false;
 }
 
-// Converters move the rows of queries and keys to where adjacent pairs rotate, but leave their biases as they
-// are, so that no file with biases can be right.
+// Converters reorder the rows of queries and keys for rotation of adjacent pairs, but not their biases; so no
+// file with biases can be right.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   clip_attention(h.number("attention.clamp_kqv", 0.0f), model.decoder);
   for (const std::string_view name : {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_qkv.bias"})

@@ -1,10 +1,10 @@
-// OLMo 2 and 3: Llama with norms after each sublayer instead of before it, and of all query heads and all key
-// heads.
+// OLMo 2 and 3: Llama with norms after each sublayer instead of before, and norms over all query heads and
+// over all key heads.
 #include "models/reading.h"
 
 namespace pagoda::olmo2 {
 
-// Three of four layers have a window; the scaling of the rotation is of the others alone.
+// Three of four layers have a window; only the others scale their rotation.
 void read_olmo3(Hyperparameters& h, ModelInfo& model) { read_window_pattern(h, 4, model); }
 
 void shape(DecoderConfig& decoder) {
@@ -12,7 +12,7 @@ void shape(DecoderConfig& decoder) {
   norm_heads_together(decoder);
 }
 
-// OLMo 3 has the same name, with windows in three of four layers; only the layers without one scale their
+// OLMo 3 has the same name, with windows in three of four layers; only layers without a window scale their
 // rotation.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (model.decoder.layers.front().attention()->sliding_window == 0) return;

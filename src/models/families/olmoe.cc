@@ -1,4 +1,4 @@
-// OLMoE: Llama with mixtures, and norms of all query heads and of all key heads.
+// OLMoE: Llama with mixtures, and norms over all query heads and over all key heads.
 #include "models/reading.h"
 
 namespace pagoda::olmoe {

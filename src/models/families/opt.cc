@@ -8,7 +8,7 @@ void read_opt(Hyperparameters& h, ModelInfo& model) {
   read_plain_layers(h, model);
   DecoderConfig& decoder = model.decoder;
   decoder.embedding_size = h.integer("word_embed_proj_dim", decoder.hidden_size);
-  h.without_effect("enable_bias");  // as the tensors say
+  h.without_effect("enable_bias");  // implied by the tensors
   h.only("layer_norm_elementwise_affine", true);
   plain_layer_norm_shape(decoder);
   decoder.learned_positions = true;

@@ -1,5 +1,5 @@
-// Phi-1, 1.5 and 2: layer norms, one for parallel attention and feed-forward; a plain MLP of GELU; biases, of
-// the head too.
+// Phi-1, 1.5 and 2: layer norms, one for parallel attention and feed-forward; plain GELU MLPs; biases, also
+// in the head.
 #include "models/reading.h"
 
 namespace pagoda::phi {

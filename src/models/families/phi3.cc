@@ -1,11 +1,11 @@
-// Phi-3 and Phi-4: Llama with query, key and value in one matrix, and gate and up in another.
+// Phi-3 and Phi-4: Llama with fused query, key and value, and fused gate and up.
 #include "models/reading.h"
 
 namespace pagoda::phi3 {
 
 void read_phi3(Hyperparameters& h, ModelInfo& model) {
   use_windows(h, h.integer("sliding_window", 0), {}, model);
-  h.find("original_max_position_embeddings");  // rotations that have it
+  h.find("original_max_position_embeddings");  // used by rotations that need it
 }
 
 void names(WeightNames& names) {

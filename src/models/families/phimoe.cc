@@ -1,4 +1,4 @@
-// Phi-3.5-MoE: Llama with layer norms, biases, and mixtures whose router chooses one expert after the other.
+// Phi-3.5-MoE: Llama with layer norms, biases, and mixtures whose router chooses experts one after the other.
 #include "models/reading.h"
 
 namespace pagoda::phimoe {
@@ -8,7 +8,7 @@ constexpr std::string_view kAbsent =
         "rms_norm_eps":1e-5,"rope_theta":1000000,"bos_token_id":1,"eos_token_id":2,"num_local_experts":16,
         "num_experts_per_tok":2})";
 
-// A scale of cosines and sines is in the file instead of following from the factors.
+// The scale of cosines and sines is in the file, instead of following from the factors.
 void read_phimoe(Hyperparameters& h, ModelInfo& model) {
   use_windows(h, h.integer("sliding_window", 0), {}, model);
   if (RopeConfig& to = model.decoder.ropes.front(); to.scaling == RopeScaling::longrope) {
@@ -22,11 +22,11 @@ void read_phimoe(Hyperparameters& h, ModelInfo& model) {
   mixture.routing.score = RouterScore::sparse_mixer;
   mixture.routing.near = 2 * h.number("router_jitter_noise", 0.01f);
   use_mixtures(mixture, {}, model);
-  // Training; as the tensors say; beside the scaling.
+  // In order: only for training; implied by the tensors; used by the scaling.
   h.without_effect("input_jitter_noise lm_head_bias original_max_position_embeddings");
 }
 
-// The file does not say how near the best an expert must be to count.
+// The file does not say how close to the best expert another must be.
 void read_gguf(Hyperparameters& h, ModelInfo& model) {
   if (h.integer("expert_used_count", 2) != 2)
     h.refuse("GGUF option 'phimoe.expert_used_count' other than 2 is not supported");

@@ -1,11 +1,10 @@
-// Qwen1.5-MoE and Qwen2-57B-A14B: Qwen2 with mixtures, and an expert for all tokens that each takes a share
-// of.
+// Qwen1.5-MoE and Qwen2-57B-A14B: Qwen2 with mixtures, and a gated expert shared by all tokens.
 #include "models/reading.h"
 
 namespace pagoda::qwen2_moe {
 
 void read_qwen2_moe(Hyperparameters& h, ModelInfo& model) {
-  h.without_effect("qkv_bias");  // as the tensors say
+  h.without_effect("qkv_bias");  // implied by the tensors
   if (const std::int32_t window = read_optional_window(h); window > 0) {
     const std::int32_t with = h.integer("max_window_layers");
     const auto has_window = [&](std::int32_t layer) { return layer % 2 == 0 && layer < with; };

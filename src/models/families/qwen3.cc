@@ -1,4 +1,4 @@
-// Qwen3: Llama with an RMS norm of every query and key head before rotation.
+// Qwen3: Llama with an RMS norm of each query and key head before rotation.
 #include "models/reading.h"
 
 namespace pagoda::qwen3 {

@@ -1,5 +1,5 @@
-// Qwen3.5, Qwen3.6 and Qwen3.8, dense and with mixtures: Qwen3-Next, whose value heads GGUF files keep in
-// another order.
+// Qwen3.5, Qwen3.6 and Qwen3.8, dense and with mixtures: Qwen3-Next with another order of value heads in GGUF
+// files.
 #include "models/reading.h"
 
 namespace pagoda::qwen3_5 {

@@ -1,5 +1,5 @@
-// Qwen3-Next: a gated delta net in three of four layers, in the others Qwen3's attention with a gate for each
-// head's output, a part of each head that rotates, and mixtures.
+// Qwen3-Next: a gated delta net in three of four layers; in the others Qwen3's attention with gated head
+// outputs and partial rotation; mixtures.
 #include "models/reading.h"
 
 namespace pagoda::qwen3_next {

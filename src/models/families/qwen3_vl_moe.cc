@@ -1,4 +1,4 @@
-// The text part of Qwen3-VL with mixtures.
+// The text model of Qwen3-VL with mixtures.
 #include "models/reading.h"
 
 namespace pagoda::qwen3_vl_moe {

@@ -1,4 +1,4 @@
-// RoBERTa, XLM-R and CamemBERT: BERT whose positions begin after the padding's. As GGUF it is a `bert`.
+// RoBERTa, XLM-R and CamemBERT: BERT whose positions start after the padding's. In GGUF they are `bert`.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -10,7 +10,7 @@ constexpr std::string_view kAbsent =
         "num_attention_heads":12,"max_position_embeddings":512,"layer_norm_eps":1e-12,"hidden_act":"gelu",
         "eos_token_id":2,"pad_token_id":1})";
 
-// Positions are counted from after the padding's, whose row is its token's id.
+// Positions start after the padding's, whose row is the padding token's id.
 void read_roberta(Hyperparameters& h, ModelInfo& model) {
   read_bert(h, model);
   model.decoder.position_offset = std::clamp(model.pad_token_id, 0, 1 << 20) + 1;

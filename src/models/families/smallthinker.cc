@@ -1,5 +1,5 @@
-// SmallThinker: mixtures of gated ReLU in all layers, whose router reads the layer's input; windows with RoPE
-// in these layers alone where there are any.
+// SmallThinker: mixtures with gated ReLU in all layers, whose router reads the layer's input; if there are
+// windows, RoPE only in layers with windows.
 #include "models/reading.h"
 
 namespace pagoda::smallthinker {

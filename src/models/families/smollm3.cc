@@ -1,4 +1,4 @@
-// SmolLM3: Llama whose no RoPE in every fourth layer.
+// SmolLM3: Llama without RoPE in every fourth layer.
 #include "models/reading.h"
 
 namespace pagoda::smollm3 {
@@ -8,7 +8,8 @@ void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   if (interval < 1) return h.fail("no_rope_layer_interval", "a positive integer");
   const std::vector<bool> rotating =
       h.find("no_rope_layers") != nullptr
-          ? h.flags("no_rope_layers", model.decoder.num_layers())  // 1: rotates, whatever the name says
+          ? h.flags("no_rope_layers",
+                    model.decoder.num_layers())  // 1 means that the layer rotates, despite the name
           : layers_where(model, [&](std::int32_t layer) { return (layer + 1) % interval != 0; });
   if (!h.status().ok()) return;
   rotate_layers(h, rotating, model.decoder);

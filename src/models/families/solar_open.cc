@@ -1,4 +1,4 @@
-// Solar Open (Upstage): Llama with mixtures in every layer, chosen as DeepSeek-V3's.
+// Solar Open (Upstage): Llama with mixtures in every layer, with DeepSeek-V3's routing.
 #include "models/reading.h"
 
 namespace pagoda::solar_open {

@@ -1,4 +1,4 @@
-// StableLM 2: Llama with layer norms, of which RoPE on a quarter of each head.
+// StableLM 2: Llama with layer norms, and RoPE on a quarter of each head.
 #include "models/reading.h"
 
 namespace pagoda::stablelm {

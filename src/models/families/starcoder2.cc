@@ -1,4 +1,4 @@
-// StarCoder 2: Llama with layer norms, biases and a plain MLP of GELU.
+// StarCoder 2: Llama with layer norms, biases and plain GELU MLPs.
 #include "models/reading.h"
 
 namespace pagoda::starcoder2 {

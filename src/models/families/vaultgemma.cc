@@ -1,4 +1,4 @@
-// VaultGemma: Gemma 2 without the norms behind each sublayer.
+// VaultGemma: Gemma 2 without the norms after each sublayer.
 #include "models/reading.h"
 
 namespace pagoda::vaultgemma {

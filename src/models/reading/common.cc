@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// The names of sizes in config.json, Llama's last.
+// Names of sizes in config.json; Llama's come last.
 using Names = std::span<const std::string_view>;
 constexpr std::string_view kHidden[] = {"n_embd", "n_embed", "d_model", "hidden_size"},
                            kLayers[] = {"n_layer", "n_layers", "num_layers", "num_hidden_layers"},
@@ -22,7 +22,7 @@ constexpr std::string_view kHidden[] = {"n_embd", "n_embed", "d_model", "hidden_
                            kActivation[] = {"activation_function", "activation", "mlp_hidden_act",
                                             "hidden_activation", "hidden_act"};
 
-// That of the file among those which the family has, or else the family's first.
+// Returns the name that the file uses, among those with a family default; otherwise the family's first.
 std::string_view name_of(const Hyperparameters& h, Names names) {
   std::string_view first;
   for (const std::string_view name : names) {
@@ -81,7 +81,7 @@ void read_layers(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) 
   const std::int32_t whole = divide(decoder.hidden_size, heads);
   const std::string activation =
       known.activation ? std::string(*known.activation) : h.string(name_of(h, kActivation), "silu");
-  h.without_effect("hidden_act attention_bias");  // in another field; as the tensors say
+  h.without_effect("hidden_act attention_bias");  // in another field; implied by the tensors
   make_layers(h, known.layers ? *known.layers : h.integer(name_of(h, kLayers), 32),
               {.num_heads = heads,
                .num_kv_heads = known.plain_heads ? heads : h.nullable_integer("num_key_value_heads", heads),
@@ -125,7 +125,7 @@ void read_granite_scales(Hyperparameters& h, ModelInfo& model) {
 
 void read_gguf_granite(Hyperparameters& h, ModelInfo& model) {
   read_granite_scales(h, model);
-  // Files of Granite 4 whose layers all attend keep the sizes of states that no layer has.
+  // Granite 4 files in which all layers have attention still have sizes of states.
   h.without_effect(
       "ssm.conv_kernel ssm.time_step_rank ssm.group_count ssm.state_size ssm.inner_size "
       "expert_shared_feed_forward_length");
@@ -136,7 +136,7 @@ void read_granite_moe(Hyperparameters& h, ModelInfo& model) {
   MixtureConfig mixture = read_experts(h, model);
   mixture.routing.score = RouterScore::softmax_of_chosen;
   mixture.shared_intermediate_size = h.integer("shared_intermediate_size");
-  // Every layer has the expert for all tokens; without others it is the layer's feed-forward.
+  // Every layer has the shared expert; without other experts it is the layer's feed-forward.
   if (mixture.routing.num_experts == 0 && mixture.shared_intermediate_size > 0)
     set_intermediate_size(mixture.shared_intermediate_size, model);
   use_mixtures(mixture, {}, model);
@@ -171,7 +171,7 @@ void read_bert(Hyperparameters& h, ModelInfo& model, const KnownSizes& known) {
     h.refuse("config.json: 'position_embedding_type' can only be 'absolute'");
 }
 
-// The file has one row for each type of token.
+// The number of token types is the number of rows in the file.
 void read_token_types(Hyperparameters& h, ModelInfo& model) {
   for (const FileTensor& tensor : h.gguf()->tensor_list())
     if (tensor.name == "token_types.weight" && tensor.shape.size() == 2)

@@ -10,7 +10,7 @@ void use_mixer(Hyperparameters& h, const MixerConfig& mixer, const std::vector<b
     if (layers[index]) model.decoder.layers[index].mixer = mixer;
 }
 
-// Gated delta nets between attention with gates for its outputs (Qwen3-Next, Qwen3.5).
+// Gated delta nets between layers of attention with output gates (Qwen3-Next, Qwen3.5).
 void read_delta_net(Hyperparameters& h, ModelInfo& model) {
   offset_norms(model.decoder);
   const LinearAttentionConfig states = {.num_heads = h.integer("linear_num_value_heads", 32),
@@ -20,7 +20,7 @@ void read_delta_net(Hyperparameters& h, ModelInfo& model) {
                                         .num_taps = h.integer("linear_conv_kernel_dim", 4)};
   h.only("attn_output_gate", true);
   h.only("use_sliding_window", false);
-  h.only("hidden_act", "silu");  // the convolution has it, too
+  h.only("hidden_act", "silu");  // also used by the convolution
   std::vector<bool> layers = read_layers_called(h, "linear_attention", {"full_attention"}, model);
   const std::int32_t interval = h.integer("full_attention_interval", 4);
   if (layers.empty() && interval < 1) return h.fail("full_attention_interval", "a positive integer");
@@ -60,7 +60,7 @@ void delta_net_names(WeightNames& names) {
 
 void delta_net_gguf_names(WeightNames& names) {
   post_attention_gguf_names(names);
-  names.output_gate = "";  // between the queries; attn_gate is of the delta net
+  names.output_gate = "";  // interleaved with the queries; attn_gate belongs to the delta net
 }
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// GGUF metadata that every family has.
+// GGUF metadata common to all families.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// Heads and the size of the feed-forward, one for all layers or one for each.
+// Reads heads and feed-forward size, one value for all layers or one per layer.
 void read_layer_sizes(Hyperparameters& h, std::int32_t count, LayerSizes sizes, ModelInfo& model) {
   const std::int32_t drafting = h.integer("nextn_predict_layers", 0);
   const auto of_layers = [&](std::string_view name, std::optional<std::int32_t> absent = std::nullopt) {
@@ -19,7 +19,7 @@ void read_layer_sizes(Hyperparameters& h, std::int32_t count, LayerSizes sizes, 
   const std::vector<std::int32_t> heads = of_layers("attention.head_count");
   const std::vector<std::int32_t> kv_heads =
       h.written("attention.head_count_kv") ? of_layers("attention.head_count_kv") : heads;
-  // If all layers have experts, some files leave it out.
+  // If all layers have experts, some files omit it.
   const auto absent = h.written("expert_feed_forward_length") ? std::optional<std::int32_t>(0) : std::nullopt;
   const std::vector<std::int32_t> inner = of_layers("feed_forward_length", absent);
   const auto most = [](const std::vector<std::int32_t>& each) {
@@ -40,7 +40,7 @@ void read_layer_sizes(Hyperparameters& h, std::int32_t count, LayerSizes sizes, 
   }
 }
 
-// A layer has a mixture if the file has a router for it, or of a file without any as its metadata say.
+// A layer has a mixture if the file has a router for it; in a file without routers, if the metadata say so.
 std::vector<bool> layers_with_mixtures(Hyperparameters& h, const ModelInfo& model) {
   const std::set<std::string_view> names = h.tensor_names();
   const std::int32_t leading = h.integer("leading_dense_block_count", 0);
@@ -54,7 +54,7 @@ std::vector<bool> layers_with_mixtures(Hyperparameters& h, const ModelInfo& mode
 std::int32_t vocabulary_size(Hyperparameters& h) {
   const GgufFile& file = *h.gguf();
   const auto embedding = std::ranges::find(file.tensor_list(), "token_embd.weight", &FileTensor::name);
-  if (embedding != file.tensor_list().end())  // the one that decides: logits have its rows
+  if (embedding != file.tensor_list().end())  // the tensor decides, since logits have its rows
     return static_cast<std::int32_t>(
         std::min<std::int64_t>(embedding->shape.front(), std::numeric_limits<std::int32_t>::max()));
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
@@ -115,9 +115,9 @@ void read_gguf_common(Hyperparameters& h, const GgufTraits& family, ModelInfo& m
   decoder.max_positions = h.integer("max_position_embeddings");
   if (decoder.max_positions == decoder.hidden_size && family.context_instead_of_width > 0)
     decoder.max_positions = family.context_instead_of_width;
-  // Families with either kind have RMS norms if the file has that key.
+  // Families with both kinds have RMS norms if the file has that key.
   const bool layer_norm = family.layer_norm && !(family.may_have_rms_norms && h.written("rms_norm_eps"));
-  // Blocks after the model's layers only draft tokens.
+  // Blocks after the model's layers are only for drafting tokens.
   read_layer_sizes(
       h, h.integer("num_hidden_layers") - h.integer("num_nextn_predict_layers", 0),
       {.norm_eps = h.number(layer_norm ? "layer_norm_eps" : "rms_norm_eps"), .activation = family.activation},

@@ -1,5 +1,5 @@
-// Rotation in GGUF metadata. Each key means what config.json's key of which converters make it means to
-// transformers, also where llama.cpp reads it for some families alone; what only llama.cpp has means what
+// Rotation in GGUF metadata. A key that converters make from a config.json key has that key's meaning in
+// transformers, even if llama.cpp reads it only for some families; a key that only llama.cpp has means what
 // llama.cpp computes from it:
 //   rope.freq_base, rope.dimension_count   base, and dimensions of a head that are rotated
 //   rope.freq_base_swa                     base of layers with windows
@@ -33,7 +33,7 @@ void read_gguf_yarn(Hyperparameters& h, float factor, DecoderConfig& decoder) {
 
 }  // namespace
 
-// llama.cpp's own saver writes the factor of every model, 1, which none of those read.
+// llama.cpp's own saver writes the factor of every model as 1, which no reader of it uses.
 float gguf_yarn_scale(Hyperparameters& h, float otherwise) {
   constexpr std::string_view kGiven = "rope.scaling.yarn_attn_factor";
   const bool given = h.written(kGiven) && h.number("rope.scaling.yarn_ext_factor", 1.0f) >= 0;

@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// Nonsense is refused later, but must not overflow before.
+// Implausible sizes are refused later; until then they must not overflow.
 constexpr std::int32_t kMaxSize = 1 << 20;
 std::int32_t size_of(Hyperparameters& h, std::string_view name,
                      std::optional<std::int32_t> otherwise = std::nullopt) {
@@ -18,7 +18,7 @@ float usual_scale(const LatentAttentionConfig& latent) {
   return 1 / std::sqrt(static_cast<float>(std::max(latent.query_size(), 1)));
 }
 
-// A stretched rotation scales the products of queries and rows, too, by whatever rule.
+// A stretched rotation also scales the products of queries and rows.
 float stretched_scale(Hyperparameters& h, const LatentAttentionConfig& latent, float factor) {
   const json::object* const object = rope_object(h);
   const float plain = usual_scale(latent);
@@ -53,7 +53,7 @@ void read_latent(Hyperparameters& h, ModelInfo& model) {
   use_latent(latent, model);
 }
 
-// key_length is that of a head, or in newer files of the row that is kept, and then that of a head is apart.
+// key_length is the size of a head or, in newer files, of the kept row; the head size is then a separate key.
 void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
   const AttentionConfig& attention = *model.decoder.layers.front().attention();
   LatentAttentionConfig latent;
@@ -72,9 +72,9 @@ void read_gguf_latent(Hyperparameters& h, ModelInfo& model) {
   use_latent(latent, model);
 }
 
-// A stretched rotation scales the products of queries and rows, and by as much less the cosines and sines.
+// A stretched rotation scales the products of queries and rows, and divides the scale of cosines and sines.
 void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
-  // Converters leave out how experts are scored where config.json does; corrections are of sigmoids.
+  // Converters omit the routing score where config.json does; only sigmoid scores have corrections.
   const bool corrected = std::ranges::any_of(h.gguf()->tensor_list(), [](const FileTensor& tensor) {
     return tensor.name.find(".exp_probs_b") != std::string_view::npos;
   });
@@ -87,7 +87,7 @@ void read_gguf_deepseek(Hyperparameters& h, ModelInfo& model) {
                    model);
   read_gguf_latent(h, model);
   RopeConfig& rope = model.decoder.ropes.front();
-  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // written as a tenth
+  const float all = h.number("rope.scaling.yarn_log_multiplier", 0.0f) / 0.1f;  // stored as a tenth
   if (rope.scaling != RopeScaling::yarn || all == 0 || rope.factor <= 1) return;
   const float scale = yarn_scale(rope.factor, all);
   for (LayerConfig& layer : model.decoder.layers)
@@ -103,7 +103,7 @@ void latent_names(WeightNames& names) {
   names.kv_a = "self_attn.kv_a_proj_with_mqa";
   names.kv_a_norm = "self_attn.kv_a_layernorm";
   names.kv_b = "self_attn.kv_b_proj";
-  names.key_b = "self_attn.embed_q";  // MLX's folders
+  names.key_b = "self_attn.embed_q";  // in MLX's folders
   names.value_b = "self_attn.unembed_out";
   names.experts = hf_expert_names({.shared = "shared_experts"});
 }

@@ -1,11 +1,12 @@
-// Mamba-1: Mamba and Falcon Mamba (all of every layer, as Mamba-2 is of a family of its own), Jamba (instead
-// of attention in most layers).
+// Mamba-1: Mamba and Falcon Mamba (in every layer, as Mamba-2 in its own family), Jamba (replacing attention
+// in most layers).
 #include "models/reading.h"
 
 namespace pagoda {
 namespace {
 
-// No file says how long a text may be, and no state depends on it: what llama.cpp's converter writes.
+// No file limits the context, and no state depends on it; this is the value that llama.cpp's converter
+// writes.
 constexpr std::int32_t kUnlimitedContext = 1 << 20;
 
 }  // namespace
@@ -37,8 +38,8 @@ void read_states_alone(Hyperparameters& h, ModelInfo& model) {
   model.decoder.max_positions = h.integer("max_position_embeddings", kUnlimitedContext);
   h.only("hidden_act", "silu");
   h.only("rms_norm", true);
-  // Options of training, of what computes it elsewhere, and of tensors, which say the same by being there;
-  // and the names that the original code has for sizes.
+  // Options of training, of other implementations, and of tensors whose presence says the same; also the
+  // original code's names of sizes.
   h.without_effect(
       "chunk_size d_inner d_model expand fused_add_norm intermediate_size n_layer norm_before_gate "
       "num_attention_heads pad_vocab_size_multiple rescale_prenorm_residual residual_in_fp32 ssm_cfg "

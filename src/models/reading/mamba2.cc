@@ -1,12 +1,12 @@
-// Mamba-2: Granite 4 (instead of attention in most layers), Falcon-H1 (beside it), Nemotron-H (layers that
-// are one thing).
+// Mamba-2: Granite 4 (replacing attention in most layers), Falcon-H1 (beside attention), Nemotron-H (layers
+// with a single sublayer).
 #include <algorithm>
 
 #include "models/reading.h"
 
 namespace pagoda {
 
-// The second may be infinite, which JSON has no number for.
+// The second value may be infinite, which JSON cannot express as a number.
 void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states) {
   const json::value* limit = h.find("time_step_limit");
   const json::array* pair = h.list("time_step_limit");
@@ -24,7 +24,7 @@ void read_step_limit(Hyperparameters& h, LinearAttentionConfig& states) {
 
 namespace {
 
-// "mamba_d_head": "auto" is the share of a head.
+// "mamba_d_head": "auto" is the width divided by the number of heads.
 std::int32_t head_size(Hyperparameters& h, std::int64_t width, std::int32_t heads) {
   const json::value* value = h.find("mamba_d_head");
   if (value == nullptr || *value == "auto")
@@ -83,8 +83,8 @@ std::vector<Block> read_blocks(Hyperparameters& h) {
   return blocks;
 }
 
-// Sizes of heads with a matrix as their state, with a norm for each group; layers that have them have their
-// tensors.
+// Reads sizes of heads whose state is a matrix, with a norm per group. The tensors show which layers have
+// them.
 LinearAttentionConfig read_state_heads(Hyperparameters& h) {
   LinearAttentionConfig states = {.delta_rule = false,
                                   .num_heads = h.integer("ssm.time_step_rank"),

@@ -1,4 +1,4 @@
-// Mixtures of experts: how many, how they are chosen, and which layers have them.
+// Mixtures of experts: their number, their routing, and the layers that have them.
 #include <algorithm>
 
 #include "models/reading.h"
@@ -36,7 +36,7 @@ MixtureConfig read_experts(Hyperparameters& h, const ModelInfo& model) {
       has("moe_k") ? h.integer("moe_k") : integer_of(h, {"num_experts_per_tok", "experts_per_token"});
   mixture.expert.intermediate_size =
       has("moe_intermediate_size") ? h.integer("moe_intermediate_size", 0) : model.intermediate_size;
-  // Fields that some families have.
+  // Fields that only some families have.
   if (has("norm_topk_prob")) rule.renormalize = h.boolean("norm_topk_prob", true);
   if (has("routed_scaling_factor")) rule.scale = h.number("routed_scaling_factor");
   if (has("shared_expert_intermediate_size"))
@@ -69,7 +69,7 @@ void read_deepseek_like(Hyperparameters& h, ModelInfo& model) {
   RoutingRule& rule = mixture.routing;
   rule.num_groups = h.integer("n_group", 1);
   rule.groups_used = h.integer("topk_group", 1);
-  // dots.llm1 has the values that others call topk_method.
+  // dots.llm1 uses the values that others have in topk_method.
   const bool sigmoid = h.default_of("scoring_func") == nullptr;
   rule.score = sigmoid ? RouterScore::sigmoid : RouterScore::softmax;
   if (!sigmoid || h.string("scoring_func", "sigmoid") != "noaux_tc")

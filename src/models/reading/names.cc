@@ -1,4 +1,4 @@
-// Names of tensors that families share.
+// Tensor names shared by families.
 #include <array>
 
 #include "models/reading.h"
@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// Old files have a tensor for each expert.
+// Old files have a tensor per expert.
 std::vector<ExpertNames> gguf_expert_names() {
   const ExpertNames all = {.router = "ffn_gate_inp",
                            .correction = "exp_probs_b.bias",
@@ -28,7 +28,7 @@ std::vector<ExpertNames> gguf_expert_names() {
 
 }  // namespace
 
-// The last two stand before every tensor where a program saved what torch.compile or DDP had wrapped.
+// The last two precede every tensor name in files saved from a torch.compile or DDP wrapper.
 std::span<const std::string_view> wrapper_prefixes() {
   static constexpr std::array<std::string_view, 10> kPrefixes = {"model.language_model.",
                                                                  "model.text_model.",
@@ -177,7 +177,7 @@ std::vector<ExpertNames> hf_expert_names(const ExpertPlaces& places) {
   all.down = mixture + "experts.down_proj";
   all.weight = "";
   all.bias = "_bias";
-  ExpertNames blocks = all;  // as transformers stores those of gpt-oss
+  ExpertNames blocks = all;  // transformers' form for gpt-oss
   blocks.weight = "_blocks";
   const ExpertNames switched = mlx_experts(each, mixture + "switch_mlp"),
                     apart = mlx_experts(each, mixture + "experts");
@@ -260,7 +260,7 @@ void glm_names(WeightNames& names) {
   names.fused_gate_up = "mlp.gate_up_proj";
 }
 
-// Folders have its matrices as Conv1D, [in, out].
+// Folders store its matrices as Conv1D, [in, out].
 void gpt2_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},
@@ -278,7 +278,7 @@ void gpt2_names(WeightNames& names) {
            .transposed = true};
 }
 
-// Folders have the rows of queries, keys and values by group.
+// In folders, rows of queries, keys and values are grouped by head.
 void bloom_names(WeightNames& names) {
   names = {.prefix = "transformer.",
            .other_prefixes = {""},

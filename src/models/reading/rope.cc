@@ -1,5 +1,5 @@
 // Rotation in config.json: transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters,
-// for some families an object for each kind of layer. Source: transformers' modeling_rope_utils.
+// with an object per kind of layer for some families. Source: transformers' modeling_rope_utils.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ void set_partial(Hyperparameters& h, float factor, DecoderConfig& decoder) {
       static_cast<std::int32_t>(static_cast<float>(largest_head(decoder)) * factor);
 }
 
-// The defaults of such families say how much of a head rotates.
+// True if the family has a default for the rotated share of a head.
 bool may_be_partial(const Hyperparameters& h) { return h.default_of("partial_rotary_factor") != nullptr; }
 
 float required(Hyperparameters& h, Hyperparameters& rope, std::string_view where, std::string_view name) {
@@ -69,7 +69,7 @@ void read_longrope(Hyperparameters& rope, std::int32_t max_positions, RopeConfig
   to.attention_factor = rope.number("attention_factor", scale);
 }
 
-// For sequences beyond max_position_embeddings the base grows with their length; with `alpha` (Hunyuan) it is
+// The base grows with the length of sequences beyond max_position_embeddings; with `alpha` (Hunyuan) it is
 // larger from the start.
 void read_dynamic(Hyperparameters& rope, DecoderConfig& decoder) {
   RopeConfig& to = decoder.ropes.front();
@@ -91,7 +91,7 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
   to.theta = rope.number("rope_theta", to.theta);
   const std::string type = rope.string("rope_type", rope.string("type", "default"));
   const float partial = rope.number("partial_rotary_factor", 0);
-  if (type == "proportional") {  // frequencies of the whole head, of which the first alone turn
+  if (type == "proportional") {  // frequencies of the whole head, of which only the first rotate
     const auto pairs = static_cast<float>(largest_head(decoder) / 2);
     to.turned = static_cast<std::int32_t>((partial > 0 ? partial : 1.0f) * pairs) * 2;
     to.factor = rope.number("factor", 1);
@@ -100,7 +100,7 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
   }
   if (partial > 0 && may_be_partial) set_partial(h, partial, decoder);
   if (!may_be_partial) rope.only("partial_rotary_factor", 1.0);
-  if (type == "default" || type == "mrope") return;  // mrope: text has one position for all sections
+  if (type == "default" || type == "mrope") return;  // mrope: text has the same position in all sections
   if (type == "linear") {
     to.scaling = RopeScaling::linear;
     to.factor = required(h, rope, where, "factor");
@@ -123,7 +123,7 @@ void read_scaling(Hyperparameters& h, Hyperparameters& rope, std::string_view wh
   }
 }
 
-// Options of one kind of scaling may stand beside another, which does without them.
+// Ignores options of other kinds of scaling, which may be in the same object.
 void sort_others(Hyperparameters& rope, std::string_view where, ModelInfo& model) {
   rope.without_effect(
       "factor low_freq_factor high_freq_factor original_max_position_embeddings beta_fast "
@@ -183,7 +183,7 @@ void read_rope(Hyperparameters& h, ModelInfo& model, float theta, float partial)
   else
     h.only("partial_rotary_factor", 1.0);
 
-  // transformers 5 writes rope_parameters; a rope_scaling beside it wins there, so it does here.
+  // If transformers 5 finds rope_scaling beside rope_parameters, rope_scaling wins; so it does here.
   const json::object* const object = rope_object(h);
   if (object == nullptr) return;
   const std::string_view where = object == h.object("rope_scaling") ? "rope_scaling" : "rope_parameters";
@@ -215,10 +215,10 @@ void read_rope_by_layer(Hyperparameters& h, ModelInfo& model, float theta, float
     Hyperparameters rope(each->get_object(), h.shared_status());
     if (each == full) {
       read_rope_object(h, rope, "rope_parameters.full_attention", model, is_partial);
-      // Which transformers looks for beside the kinds of layers.
+      // transformers looks for it beside the kinds of layers.
       model.decoder.ropes.front().truncate =
           Hyperparameters(*both, h.shared_status()).boolean("truncate", true);
-      // A scaling in the older form beside it is of these layers.
+      // A scaling in the older form beside it applies to these layers.
       if (const json::object* scaling = h.object("rope_scaling")) {
         Hyperparameters more(*scaling, h.shared_status());
         read_rope_object(h, more, "rope_scaling", model, false);

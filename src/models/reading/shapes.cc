@@ -1,4 +1,4 @@
-// Activations by name, scales of scores, slopes, and layers that read the keys of others.
+// Activations by name, scales of scores, ALiBi slopes, and layers that share keys and values.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,9 +8,9 @@
 namespace pagoda {
 namespace {
 
-// 2^-(max i / n) for i = 1 .. n, n a power of two. Of other numbers of heads: those of the next lower power
-// first and then every second of the next higher (BLOOM), or those of the next higher, every second first
-// (MPT).
+// 2^-(max i / n) for i = 1 .. n, n a power of two. For other numbers of heads: the slopes of the next lower
+// power, then every second of the next higher (BLOOM); or the slopes of the next higher, beginning with every
+// second (MPT).
 std::vector<float> slopes_of(std::int32_t num_heads, double most, bool higher_first) {
   const auto slopes = [&](std::uint32_t count) {
     std::vector<float> all;
@@ -35,8 +35,8 @@ struct NamedActivation {
   std::string_view name;
   Activation activation;
 };
-// transformers' names; the first of each is the one that is shown. The tanh approximation of GELU goes under
-// the names of its implementations.
+// transformers' names; the first name of each activation is displayed. The tanh approximation of GELU is
+// listed under its implementations' names.
 constexpr NamedActivation kActivations[] = {{"silu", Activation::silu},
                                             {"swish", Activation::silu},
                                             {"relu", Activation::relu},

@@ -60,7 +60,8 @@ void read_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& mod
               model);
 }
 
-// Every `period`-th layer attends to all, or as an array of booleans says, one for each layer.
+// Every `period`-th layer has full attention, or an array of booleans, one per layer, says which layers have
+// a window.
 void read_gguf_window_pattern(Hyperparameters& h, std::int32_t period, ModelInfo& model, SeesAll which) {
   const std::int32_t window = model.decoder.layers.front().attention()->sliding_window;
   std::vector<bool> layers = h.booleans("attention.sliding_window_pattern");
@@ -87,7 +88,7 @@ void read_windows_to_both_sides(Hyperparameters& h, std::int32_t period, ModelIn
   });
 }
 
-// Qwen's windows: either "from layer max_window_layers on", or written out per layer.
+// Qwen's windows: from layer max_window_layers on, or listed per layer.
 void read_qwen_windows(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = read_optional_window(h);
   const std::int32_t first = h.integer("max_window_layers");
@@ -122,7 +123,7 @@ void read_layer_thetas(Hyperparameters& h, const std::vector<bool>& windows, Mod
   rotate_windows_by(local, model);
 }
 
-// Windows where the file says so, layer by layer.
+// Reads windows from "layer_types" if present; otherwise there are none.
 void read_listed_windows(Hyperparameters& h, ModelInfo& model) {
   const std::int32_t window = h.integer("sliding_window");
   if (h.find("layer_types") != nullptr) use_windows(h, window, read_window_layers(h, model), model);
