@@ -1,5 +1,4 @@
-// The part that all communicators share: checks, the account of time and bytes, and that a lost group stays
-// lost.
+// The common part of all communicators: checks, statistics, and that a lost group stays lost.
 #include "distributed/communicator.h"
 
 #include "base/check.h"

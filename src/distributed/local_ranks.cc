@@ -33,7 +33,7 @@ class ParentCommunicator final : public SharedMemoryCommunicator {
   ParentCommunicator(const std::shared_ptr<SharedMemoryGroup>& group, std::vector<pid_t> children)
       : SharedMemoryCommunicator(group, 0, [this] { return check(); }), children_(std::move(children)) {}
 
-  // Ranks that were told to stop get a moment for it; all others are killed.
+  // Gives ranks that were told to stop a moment to end; kills the others.
   ~ParentCommunicator() override {
     abort("rank 0 has ended");
     for (auto waited = std::chrono::milliseconds(0); waited < kGoodbye && reap(); waited += kGoodbyeStep)
@@ -50,7 +50,7 @@ class ParentCommunicator final : public SharedMemoryCommunicator {
       PAGODA_RETURN_IF_ERROR(check_child(children_[i], static_cast<std::int32_t>(i) + 1));
     return ok_status();
   }
-  // True while children are left.
+  // Returns true while children are left.
   bool reap() {
     std::erase_if(children_, [](pid_t child) { return waitpid(child, nullptr, WNOHANG) == child; });
     return !children_.empty();
@@ -78,7 +78,7 @@ class ChildCommunicator final : public SharedMemoryCommunicator {
 
 void become_child(std::int32_t rank, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   prctl(PR_SET_NAME, concat("pagoda-rank-", rank).c_str());
 }
 
@@ -90,7 +90,7 @@ void become_child(std::int32_t rank, pid_t parent) {
 #endif
 #endif
 
-// ThreadSanitizer has a thread of its own, which is none of ours.
+// ThreadSanitizer has its own thread, which does not count.
 bool has_other_threads() {
 #ifdef PAGODA_THREAD_SANITIZER
   return false;

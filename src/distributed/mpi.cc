@@ -21,12 +21,11 @@ using std::chrono::milliseconds, std::chrono::microseconds, std::chrono::steady_
 
 constexpr auto kBusy = microseconds(200), kYielding = microseconds(5'000);
 constexpr auto kFirstNap = microseconds(50), kLongestNap = microseconds(1'000);
-constexpr auto kLongestGap =
-    milliseconds(50);  // counted for one round of waiting at most: see shared_memory.h
-// Others wait longer than rank 0, which is to find out and to tell its clients.
+constexpr auto kLongestGap = milliseconds(50);  // maximum counted per round of waiting: see shared_memory.h
+// Other ranks wait longer than rank 0, which should detect the failure and notify its clients.
 constexpr milliseconds kMpiGraceForRankZero{3'000};
 constexpr int kFinalizeSeconds = 10;
-constexpr std::size_t kPiece = std::size_t{1} << 28;  // bytes of one operation; MPI counts in int
+constexpr std::size_t kPiece = std::size_t{1} << 28;  // bytes per operation; MPI counts in int
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -37,7 +36,7 @@ class MpiCommunicator final : public Communicator {
       mpi_.abort(1);
       return;
     }
-    // It waits for all ranks. One that is lost in this moment would keep the others for ever.
+    // MPI_Finalize waits for all ranks. If one is lost at this moment, the others would hang forever.
     const Watchdog deadline(
         {.tick = milliseconds(1000), .max_ticks = kFinalizeSeconds},
         [] { return std::optional<std::uint64_t>(0); },
@@ -117,7 +116,7 @@ Status MpiCommunicator::check(int error) {
   return unavailable(concat("MPI: ", text));
 }
 
-// Waits for the operation that was started with this result.
+// Waits for the operation whose start returned `error`.
 Status MpiCommunicator::finish(int error, RankTimeout timeout) {
   PAGODA_RETURN_IF_ERROR(check(error));
   const auto limit = timeout + (rank_ == 0 ? milliseconds(0) : kMpiGraceForRankZero);

@@ -1,12 +1,11 @@
 #pragma once
-// A group of ranks that mpirun has started, on one machine or several. MPI is reached through a library
-// beside the program (plugin/), which is opened here and nowhere else.
+// A group of ranks started by mpirun, on one or several machines. MPI is reached through a library beside the
+// program (plugin/), which is opened only here.
 //
-// Sums in order are gathered on every rank and added there; others are MPI's own. Waiting: briefly busy, then
-// yielding, then with growing naps of at most a millisecond, for MPI offers no way to sleep until something
-// arrives. After a call has failed, the operation under way cannot be taken back: the process can only end,
-// and its end makes mpirun end the others. Threads: as Communicator; MPI is initialised for one caller at a
-// time.
+// Ordered sums are gathered on every rank and added there; other sums are MPI's own. Waiting first spins,
+// then yields, then sleeps for growing intervals of up to a millisecond, since MPI cannot block until data
+// arrive. After a failed call the pending operation cannot be cancelled: the process can only end, which
+// makes mpirun end the others. Threads: as Communicator; MPI is initialised for one caller at a time.
 #include <memory>
 #include <string>
 
@@ -14,7 +13,7 @@
 
 namespace pagoda {
 
-// `library`: the plugin's path. unavailable: no library, or no MPI, naming what is missing. internal:
+// `library`: path of the plugin. unavailable: the library or MPI is missing; the message names it. internal:
 // MPI_Init failed.
 Result<std::unique_ptr<Communicator>> join_mpi(const std::string& library);
 

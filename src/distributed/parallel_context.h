@@ -1,14 +1,15 @@
 #pragma once
-// ParallelContext: handed to whatever runs on one rank of a tensor-parallel group: the group, and how long to
-// wait for it. Owns nothing.
+// ParallelContext: passed to code that runs on one rank of a tensor-parallel group: the group, and the
+// timeout of its calls. Owns nothing.
 #include "distributed/communicator.h"
 
 namespace pagoda {
 
 struct ParallelContext {
-  Communicator* communicator = nullptr;  // null: this process is alone
-  RankTimeout timeout{4'000};            // one call inside a step
-  // Ranks gather what they bring instead of summing it: the bits of one process, on any number of ranks.
+  Communicator* communicator = nullptr;  // null: the only process
+  RankTimeout timeout{4'000};            // for one call inside a step
+  // If true, ranks gather their parts instead of summing them: the same bits on any number of ranks as in one
+  // process.
   bool deterministic = true;
 
   std::int32_t rank() const { return communicator == nullptr ? 0 : communicator->rank(); }

@@ -21,10 +21,10 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kHalfBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxReason = 240;
-constexpr int kSpins = 2000;  // some 50 microseconds
+constexpr int kSpins = 2000;  // about 50 microseconds
 constexpr milliseconds kFirstSlice{50}, kLongestSlice{500};
-// A rank waits longer for rank 0 than rank 0 for it: rank 0 is to find out who hangs, and to tell its
-// clients.
+// Other ranks wait longer for rank 0 than rank 0 for them: rank 0 should detect which rank hangs, and notify
+// its clients.
 constexpr milliseconds kGraceForRankZero{2'000};
 
 void relax() {
@@ -35,7 +35,7 @@ void relax() {
 
 std::uint32_t* word(std::atomic<std::uint32_t>& value) { return reinterpret_cast<std::uint32_t*>(&value); }
 
-// False when the time was over; not shared with FUTEX_PRIVATE, since ranks may be processes.
+// Returns false on timeout. Without FUTEX_PRIVATE, since ranks may be processes.
 bool futex_wait(std::atomic<std::uint32_t>& value, std::uint32_t expected, milliseconds timeout) {
   timespec time{};
   time.tv_sec = timeout.count() / 1000;
@@ -48,7 +48,7 @@ void futex_wake_all(std::atomic<std::uint32_t>& value) {
 }
 
 bool reached(std::uint32_t value, std::uint32_t round) {
-  return static_cast<std::int32_t>(value - round) >= 0;  // rounds wrap
+  return static_cast<std::int32_t>(value - round) >= 0;  // round numbers wrap
 }
 
 std::int32_t usable_cores() {
@@ -83,7 +83,7 @@ Result<std::shared_ptr<SharedMemoryGroup>> SharedMemoryGroup::create(std::int32_
   if (memory == MAP_FAILED)
     return resource_exhausted(concat("cannot allocate shared memory for the ranks: ", std::strerror(errno)));
   std::shared_ptr<SharedMemoryGroup> group(new SharedMemoryGroup);
-  group->layout_ = new (memory) Layout;  // slots are zero, as their initialisers would make them
+  group->layout_ = new (memory) Layout;  // slots are zero, as their initialisers require
   group->bytes_ = bytes;
   group->size_ = size;
   return group;
@@ -110,7 +110,7 @@ std::byte* SharedMemoryCommunicator::half(std::int32_t rank) const { return slot
 
 void SharedMemoryCommunicator::abort(std::string_view why) {
   SharedMemoryGroup::Layout& layout = group_->layout();
-  if (layout.reason_taken.exchange(1) == 0) {  // the first reason is the one that matters
+  if (layout.reason_taken.exchange(1) == 0) {  // only the first reason is kept
     const std::size_t count = std::min(why.size(), kMaxReason);
     std::memcpy(layout.reason, why.data(), count);
     layout.aborted_by.store(static_cast<std::uint32_t>(rank_) + 1, std::memory_order_release);
@@ -146,14 +146,14 @@ Status SharedMemoryCommunicator::sleep_for(std::int32_t peer, std::uint32_t roun
   const milliseconds limit = timeout + (peer == 0 ? kGraceForRankZero : milliseconds(0));
   milliseconds slept{0}, slice = kFirstSlice;
   for (;;) {
-    // Either this sees the round, or publish() sees the waiter.
+    // Either this load sees the round, or publish() sees the waiter.
     other.waiters.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t value = other.published.load(std::memory_order_seq_cst);
     const bool there = reached(value, round);
     const bool woken = there || futex_wait(other.published, value, slice);
     other.waiters.fetch_sub(1, std::memory_order_seq_cst);
     if (there) return ok_status();
-    // A rank that gave up behind its part has brought it.
+    // A rank that aborted after publishing has contributed its part.
     if (Status cause = aborted();
         !cause.ok() && !reached(other.published.load(std::memory_order_acquire), round))
       return cause;
@@ -178,7 +178,8 @@ Status SharedMemoryCommunicator::wait_for_others(std::uint32_t round, RankTimeou
 }
 
 Status SharedMemoryCommunicator::begin_round(RankTimeout timeout) {
-  // A rank that gave up brings nothing more, whichever of its threads gave up: the others must not go on.
+  // A rank that aborted contributes nothing more, whichever of its threads aborted: its own later calls must
+  // fail, too.
   if (group_->layout().aborted_by.load(std::memory_order_acquire) == static_cast<std::uint32_t>(rank_) + 1)
     return aborted();
   PAGODA_RETURN_IF_ERROR(wait_for_others(round_, timeout));

@@ -1,11 +1,12 @@
 #pragma once
 // SharedMemoryGroup: memory through which ranks on one machine exchange data: threads of one process (tests),
-// or processes forked from one (local_ranks.h). Anonymous and shared, so that nothing of it is left behind.
+// or processes forked from one (local_ranks.h). Anonymous and shared, so that nothing is left behind.
 //   * A rank's slot has the number of its last finished round and two halves of data. A round: wait until all
-//     others have finished the round before; write the own half; publish; read the others' halves.
-//   * A waiting rank spins briefly, where each rank has a core, then sleeps on a futex. Time is counted in
-//     slices of sleep, so that a suspended machine does not look like a rank that hangs.
-// Threads: join() once per rank, from any; each communicator has one caller. The group outlives them.
+//     others have finished the previous round; write one's own half; publish; read the others' halves.
+//   * A waiting rank spins briefly if each rank has a core, then sleeps on a futex. Time is counted in slices
+//     of sleep, so that a suspended machine does not look like a hanging rank.
+// Threads: join() once per rank, from any thread; each communicator has one caller. Must outlive the
+// communicators.
 #include <functional>
 #include <memory>
 
@@ -17,7 +18,7 @@ namespace pagoda {
 class SharedMemoryGroup {
  public:
   static constexpr std::int32_t kMaxRanks = 64;
-  // invalid_argument: a size outside of 1..kMaxRanks.
+  // invalid_argument: size not in 1..kMaxRanks.
   static Result<std::shared_ptr<SharedMemoryGroup>> create(std::int32_t size);
   ~SharedMemoryGroup();
   SharedMemoryGroup(const SharedMemoryGroup&) = delete;
@@ -36,7 +37,7 @@ class SharedMemoryGroup {
 
 class SharedMemoryCommunicator : public Communicator {
  public:
-  // `check_peers` is asked now and then while waiting; not ok: the group is lost.
+  // `check_peers` is called from time to time while waiting; an error means that the group is lost.
   SharedMemoryCommunicator(std::shared_ptr<SharedMemoryGroup> group, std::int32_t rank,
                            std::function<Status()> check_peers = {});
   ~SharedMemoryCommunicator() override;
@@ -49,7 +50,7 @@ class SharedMemoryCommunicator : public Communicator {
   struct Slot;
 
  protected:
-  // The rank for which a call waited in vain; -1: none.
+  // The rank that the last timed-out call waited for; -1: none.
   std::int32_t stalled_rank() const { return stalled_rank_; }
 
  private:

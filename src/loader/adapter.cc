@@ -41,17 +41,17 @@ std::string text_of(const json::object& config, std::string_view key) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
 
-// How an adapter's parts are scaled: PEFT's LoraConfig, as far as it says so.
+// The scales of an adapter's parts, as far as PEFT's LoraConfig specifies them.
 struct PeftScales {
   double alpha = 8;
-  std::vector<std::pair<std::string, double>> patterns = {};  // the first that fits a module's name counts
+  std::vector<std::pair<std::string, double>> patterns = {};  // the first match of a module's name applies
   bool by_root = false;                                       // rsLoRA
 
   float of(std::string_view module, std::int64_t rank) const;
 };
 
-// A pattern is a regular expression that the end of a module's name must be, after a dot. Only those are
-// taken that are names: with dots, a caret before them, backslashes before the dots.
+// A pattern is a regular expression for the end of a module's name, after a dot. Only patterns that are plain
+// names are accepted: dots, an optional leading caret, and backslashes before dots.
 Result<std::string> name_pattern(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -101,7 +101,7 @@ Result<PeftScales> read_scales(const json::object& config) {
   return out;
 }
 
-// Refuses, by name, what makes an adapter something else than a sum that is added to matrices.
+// Refuses, by name, adapters that do more than add a sum to matrices.
 Status check_is_plain(const json::object& config) {
   const std::string type = text_of(config, "peft_type");
   if (type.empty() && !config.contains("peft_type"))
@@ -114,8 +114,8 @@ Status check_is_plain(const json::object& config) {
        "velora_config"});
   for (const std::string_view key : kOther)
     if (is_set(config, key)) return unimplemented(concat("'", key, "' of an adapter is not supported"));
-  // These take a part out of the model's own weights first. Saved with
-  // `path_initial_model_for_weight_conversion` an adapter has it inside, and says true here.
+  // These initialisations first subtract a part from the model's own weights. An adapter saved with
+  // `path_initial_model_for_weight_conversion` includes that part, and says true here.
   const std::string start = text_of(config, "init_lora_weights");
   constexpr auto kOfBase = std::to_array<std::string_view>({"pissa", "olora", "corda", "loftq", "lora_ga"});
   for (const std::string_view each : kOfBase)
@@ -134,7 +134,7 @@ struct TensorPart {
   Part part = Part::whole;
 };
 
-// "base_model.model.X.lora_A.default.weight": the name of the adapter may stand there or not.
+// E.g. "base_model.model.X.lora_A.default.weight"; the adapter's name ("default") is optional.
 Result<TensorPart> part_of(std::string_view name) {
   const std::string_view own = name;
   constexpr std::string_view kPrefix = "base_model.model.";
@@ -176,7 +176,8 @@ Result<TensorView> view_of(const FileTensor& tensor) {
   return TensorView{*tensor.dtype, tensor.shape, tensor.data};
 }
 
-// Both factors, that they fit together, and that nothing else is said of the tensor that needs them.
+// Checks that both factors exist and fit together, and that nothing else is given for a tensor that needs
+// them.
 Status check_change(std::string_view name, const TensorChange& change) {
   const auto bad = [&](std::string_view what) {
     return corrupt_data(concat("the adapter's '", printable(name), "' ", what));
@@ -289,7 +290,7 @@ Result<Adapter> Adapter::parse(std::string text, const SafetensorsFile& file, fl
     return corrupt_data("'use_dora' is set, and no tensor has the lengths of rows (lora_magnitude_vector)");
   for (auto& [name, change] : out.changes_) {
     PAGODA_RETURN_IF_ERROR(check_change(name, change));
-    if (!change.sum) continue;  // lora_bias is scaled as its product
+    if (!change.sum) continue;  // lora_bias has the scale of its product
     const auto product =
         out.changes_.find(concat(std::string_view(name).substr(0, name.size() - 5), ".weight"));
     if (product == out.changes_.end() || !product->second.left)
@@ -331,7 +332,7 @@ Result<Adapter> Adapter::parse(const GgufFile& file, float scale) {
     PAGODA_ASSIGN_OR_RETURN(const TensorView view, view_of(tensor));
     const std::string_view of = name.substr(0, name.size() - std::string_view(".lora_a").size());
     TensorChange& change = out.changes_[std::string(of)];
-    // The embedding's first factor has a row for each token, as the rows are looked up.
+    // The embedding's first factor has a row per token, since its rows are looked up.
     if (of == "token_embd.weight")
       (a ? change.left : change.right) = AdapterMatrix{view, b};
     else

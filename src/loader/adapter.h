@@ -1,8 +1,8 @@
 #pragma once
-// Adapter: what a LoRA adapter changes of its model's tensors, by the tensors' names: a PEFT folder
-// (adapter_config.json, adapter_model.safetensors) or a GGUF file of llama.cpp's. Only what the file says;
-// the sums are models/weights/adapted_weights.h. Source: PEFT's LoraConfig and tuners/lora (0.21);
-// llama.cpp's convert_lora_to_gguf.py and llama-adapter.cpp. Threads: any may read.
+// Adapter: the changes that a LoRA adapter makes to its model's tensors, by tensor name. Read from a PEFT
+// folder (adapter_config.json, adapter_model.safetensors) or a GGUF file in llama.cpp's form. Only the file's
+// content; the sums are computed in models/weights/adapted_weights.h. Source: PEFT's LoraConfig and
+// tuners/lora (0.21); llama.cpp's convert_lora_to_gguf.py and llama-adapter.cpp. Threads: any may read.
 #include <map>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace pagoda {
 
-// A matrix of an adapter, read as it is stored or with rows and columns exchanged.
+// A matrix of an adapter, as stored or transposed.
 struct AdapterMatrix {
   TensorView stored;
   bool transposed = false;
@@ -27,11 +27,11 @@ struct AdapterMatrix {
   std::int64_t columns() const { return transposed ? stored.rows() : stored.columns(); }
 };
 
-// The new values of one tensor: `whole` instead of the model's, if it is there; to that `scale * left *
-// right` or `scale * sum` is added, and then each row is given the length that `row_lengths` has (DoRA).
+// The new values of one tensor: `whole`, if present, replaces the model's; then `scale * left * right` or
+// `scale * sum` is added; then each row is rescaled to its length in `row_lengths` (DoRA).
 struct TensorChange {
   std::optional<TensorView> whole;
-  bool whole_is_models = false;  // `whole` is what PEFT saved of the model itself, beside factors of it
+  bool whole_is_models = false;  // `whole` is PEFT's copy of the model's own tensor, saved beside its factors
   std::optional<AdapterMatrix> left, right;
   std::optional<TensorView> sum, row_lengths;
   float scale = 1;
@@ -40,20 +40,20 @@ struct TensorChange {
 class Adapter {
  public:
   // PATH: a folder, one of its files, a .gguf file, or ORG/NAME in the local Hugging Face cache. `scale` is
-  // the user's, beside the adapter's own. unimplemented: what is not plain LoRA or DoRA, by name;
+  // the user's, in addition to the adapter's own. unimplemented, by name: anything but plain LoRA or DoRA;
   // corrupt_data.
   static Result<Adapter> open(const std::string& path, float scale, const HubPaths& hub);
-  // The same of what its files hold, without a path: PEFT's, whose configuration is `config`, or llama.cpp's.
+  // The same for the files' content, without a path: PEFT's with configuration `config`, or llama.cpp's.
   static Result<Adapter> parse(std::string config, const SafetensorsFile& file, float scale);
   static Result<Adapter> parse(const GgufFile& file, float scale);
 
   const std::string& path() const { return path_; }
   ModelFormat format() const { return format_; }
-  // GGUF: the architecture that its model must have.
+  // GGUF: the architecture required of the model.
   const std::string& architecture() const { return architecture_; }
-  // By the names of the model's tensors, as the adapter has them: "model.layers.0.self_attn.q_proj.weight".
+  // By the adapter's names of the model's tensors: "model.layers.0.self_attn.q_proj.weight".
   const std::map<std::string, TensorChange, std::less<>>& changes() const { return changes_; }
-  // PEFT's `ensure_weight_tying`: a head that is the embedding stays it.
+  // PEFT's `ensure_weight_tying`: a tied head stays tied.
   bool keeps_tied_head() const { return keeps_tied_head_; }
   std::string identity() const;
   bool unchanged() const;
@@ -70,8 +70,8 @@ class Adapter {
   std::vector<TensorFile> files_;  // keep the mappings alive
 };
 
-// `name` of a tensor without what programs put before a model's own names: "base_model.model.model.",
-// "language_model."; two names of one tensor are then the same.
+// Returns a tensor's name without the prefixes that programs add to a model's own names
+// ("base_model.model.model.", "language_model."), so that two names of one tensor become equal.
 std::string_view plain_tensor_name(std::string_view name);
 
 }  // namespace pagoda

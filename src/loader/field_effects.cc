@@ -6,15 +6,15 @@
 namespace pagoda {
 namespace {
 
-// Fields of other families: a reader that skips one of these computes without it.
+// Fields of other families: a reader that skips one of them would compute a wrong result.
 constexpr std::string_view kComputing =
     "attention_multiplier attn_logit_softcapping clip_qkv embedding_multiplier final_logit_softcapping "
     "hidden_size_per_layer_input kv_lora_rank layer_types llama_4_scaling_beta logit_scale logits_scaling "
     "num_experts num_kv_shared_layers num_local_experts query_pre_attn_scalar residual_multiplier "
     "router_logit_softcapping scale_depth scale_emb use_sliding_window";
 
-// Fields of training, of how text is generated, of libraries; and of tensors, which say the same by being
-// there.
+// Fields of training, of text generation, of libraries; and fields about tensors, whose presence says the
+// same.
 constexpr std::string_view kHarmless =
     "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path add_cross_attention "
     "architectures attention_bias attention_dropout attention_probs_dropout_prob attn_implementation "
@@ -41,7 +41,7 @@ constexpr std::string_view kHarmless =
     "typical_p unsloth_fixed unsloth_version use_bfloat16 use_bias use_cache use_expert_bias use_qkv_bias "
     "vision_config";
 
-// The same of GGUF metadata: without effect, or what other keys and the tensors say, too.
+// The same for GGUF metadata: keys without effect, or implied by other keys and the tensors.
 constexpr std::string_view kHarmlessKeys =
     "vocab_size context_length embedding_length block_count feed_forward_length attention.head_count "
     "attention.head_count_kv attention.key_length attention.value_length attention.layer_norm_epsilon "
@@ -53,7 +53,7 @@ constexpr std::string_view kHarmlessKeys =
     "rope.scaling.finetuned tensor_data_layout use_parallel_residual expert_count expert_used_count "
     "n_deepstack_layers nextn_predict_layers pooling_type";
 
-// GGUF keys that say how the model computes, by their beginning or whole.
+// GGUF keys that affect the computation, as prefixes or whole names.
 constexpr auto kComputingBeginnings = std::to_array<std::string_view>(
     {"altup.", "attention.", "expert_", "kda.", "rope.", "shortconv.", "ssm.", "time_", "wkv.", "xielu."});
 constexpr std::string_view kComputingKeys =
@@ -62,7 +62,7 @@ constexpr std::string_view kComputingKeys =
     "leading_dense_block_count logit_scale moe_every_n_layers rescale_every_n_layers residual_scale "
     "router_logit_softcapping swin_norm token_shift_count use_parallel_residual";
 
-// `names` are separated by spaces.
+// True if `name` is in `names`, which are separated by spaces.
 bool is_in(std::string_view names, std::string_view name) {
   if (name.empty() || name.find(' ') != name.npos) return false;
   for (std::size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
@@ -72,7 +72,7 @@ bool is_in(std::string_view names, std::string_view name) {
   return false;
 }
 
-// Positions of other parts of a model in the text, and layers that may draft tokens.
+// True for fields of other parts of a model (positions in the text), and of layers that may draft tokens.
 bool is_of_others(std::string_view name) {
   return name.ends_with("_token_id") || name.ends_with("_token_ids") || name.ends_with("_token_index") ||
          name.starts_with("mtp_") || name.ends_with("_config");

@@ -1,5 +1,5 @@
 #pragma once
-// The effect on a model of a field that no reader asked for: the one list of the options that are known.
+// The effect of a field that no reader asked for; the single list of known options.
 #include <string_view>
 
 namespace pagoda {
@@ -7,6 +7,6 @@ namespace pagoda {
 enum class FieldEffect { none, computes, unknown };
 
 FieldEffect effect_of(std::string_view name);      // a field of config.json
-FieldEffect effect_of_key(std::string_view name);  // a key of GGUF metadata, behind the architecture's name
+FieldEffect effect_of_key(std::string_view name);  // a key of GGUF metadata without the architecture
 
 }  // namespace pagoda

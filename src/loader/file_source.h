@@ -1,6 +1,5 @@
 #pragma once
-// FileSource: the part of a ModelSource that is the same for both formats: tensors that lie in mapped files.
-// Internal to loader/.
+// FileSource: the part of ModelSource common to both formats: tensors in mapped files. Private to loader/.
 #include <map>
 #include <memory>
 #include <string>
@@ -26,7 +25,7 @@ class FileSource : public ModelSource {
   using Tensors = std::map<std::string, TensorView, std::less<>>;
   FileSource(std::string path, std::vector<TensorFile> files, Tensors tensors)
       : path_(std::move(path)), files_(std::move(files)), tensors_(std::move(tensors)) {}
-  std::string identities(std::string_view before) const;  // one behind the other, each behind `before`
+  std::string identities(std::string_view before) const;  // concatenated, each preceded by `before`
 
  private:
   std::string path_;

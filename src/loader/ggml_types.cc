@@ -6,8 +6,8 @@
 namespace pagoda {
 namespace {
 
-// GGML's types beside those of tensor/dtypes.def. Numbers that are in neither were removed from it (4, 5:
-// Q4_2, Q4_3; 31-33: repacked Q4_0; 36-38: repacked IQ4_NL).
+// GGML's types that are not in tensor/dtypes.def. GGML removed numbers that are in neither (4, 5: Q4_2, Q4_3;
+// 31-33: repacked Q4_0; 36-38: repacked IQ4_NL).
 struct Unread {
   std::uint32_t number;
   GgmlType type;
@@ -17,7 +17,7 @@ constexpr Unread kUnread[] = {
     {26, {"I32", 1, 4, {}}},   {27, {"I64", 1, 8, {}}},      {28, {"F64", 1, 8, {}}},
 };
 
-// Indexed by number. An empty name: of no type.
+// By number; an empty name: no such type.
 constexpr auto kGgmlTypes = [] {
   std::array<GgmlType, 43> types{};
   for (const Unread& unread : kUnread) types[unread.number] = unread.type;

@@ -15,8 +15,8 @@
 namespace pagoda {
 namespace {
 
-// Far above any real model (262,144 tokens, 512,000 merges), and small enough that no file makes us
-// allocate more than a few hundred MB.
+// Far above any real model (262,144 tokens, 512,000 merges), and small enough that no file can make the
+// parser allocate more than a few hundred MB.
 constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 20;        // metadata entries; tensors
 constexpr std::uint64_t kMaxNameBytes = 65535;                       // the specification's limit for keys
 constexpr std::uint64_t kMaxStringBytes = std::uint64_t{16} << 20;   // one value outside arrays
@@ -42,10 +42,10 @@ enum ValueType : std::uint32_t {
   kNumValueTypes
 };
 
-// Bytes of a value; of a string or an array at least.
+// Bytes per value; a minimum for strings and arrays.
 constexpr std::uint64_t kValueBytes[kNumValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
-// Calls take(zero of its type) for a type of numbers; false: GGUF has no such type, or it is none of numbers.
+// Calls take(zero of its type) if the type is a number; returns false otherwise, or if GGUF has no such type.
 template <class Take>
 bool with_number(std::uint32_t type, const Take& take) {
   const auto when = [&](std::uint32_t each, auto zero) { return type == each && (take(zero), true); };
@@ -55,7 +55,7 @@ bool with_number(std::uint32_t type, const Take& take) {
          when(kFloat64, double{});
 }
 
-// The parser's state: one file, one pass, the first error ends it.
+// The parser's state: one file, one pass; the first error ends it.
 class Parser {
  public:
   explicit Parser(std::span<const std::byte> bytes) : bytes_(bytes), in_(bytes) {}
@@ -101,7 +101,7 @@ Status Parser::header(std::uint32_t& version) {
     return unimplemented(concat("GGUF version ", version, " is not supported; supported: versions 2 and 3"));
   }
   if (!in_.read(num_tensors_) || !in_.read(num_entries_)) return truncated("its header");
-  // An entry takes at least 8 + 4 + 1 bytes, a tensor 8 + 4 + 4 + 8.
+  // An entry takes at least 8 + 4 + 1 bytes, a tensor at least 8 + 4 + 4 + 8.
   if (num_entries_ > kMaxEntries || num_entries_ > in_.remaining() / 13) {
     return corrupt_data(concat("GGUF header announces ", num_entries_,
                                " metadata entries, more than the file can hold: it is truncated or damaged"));
@@ -159,7 +159,7 @@ bool Parser::elements(std::uint64_t count, std::vector<To>& out) {
   for (std::uint64_t i = 0; i < count; ++i) {
     T element{};
     if (!in_.read(element)) return false;
-    if constexpr (std::is_same_v<T, std::uint64_t>) {  // over INT64_MAX: no key has a use for it
+    if constexpr (std::is_same_v<T, std::uint64_t>) {  // above INT64_MAX: not used by any key
       if (element > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return false;
     }
     if constexpr (std::is_same_v<To, bool>) {
@@ -208,7 +208,7 @@ Status Parser::array(std::string_view key, GgufValue& out) {
   return ok_status();
 }
 
-// One entry of the tensor table; `offset` is relative to the data section.
+// Parses one entry of the tensor table; `offset` is relative to the data section.
 Status Parser::tensor(FileTensor& out, std::uint64_t& offset) {
   std::string_view name;
   if (!in_.read(name)) return truncated("the table of tensors");

@@ -1,4 +1,4 @@
-// GgufFile: its metadata by key, and what it is by them.
+// GgufFile: its metadata by key, and its kind.
 #include <limits>
 
 #include "base/strings.h"

@@ -1,13 +1,13 @@
 #pragma once
-// GGUF's names for the fields of config.json: the one table of them.
+// The single table of GGUF's names for fields of config.json.
 #include <array>
 #include <string_view>
 
 namespace pagoda {
 
 struct GgufName {
-  std::string_view field, key;  // config.json's, and GGUF's behind the architecture's name
-  bool fraction = false;        // else an integer
+  std::string_view field, key;  // config.json's name; GGUF's name after the architecture
+  bool fraction = false;        // false: an integer
 };
 inline constexpr auto kGgufNames = std::to_array<GgufName>({
     {"attention_multiplier", "attention.scale", true},

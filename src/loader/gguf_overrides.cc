@@ -105,7 +105,7 @@ Status override_as_config(GgufFile& file, std::string_view overrides) {
   const Result<json::object> given = parse_json_object(overrides, "what is given instead");
   if (!given) return invalid_argument(given.error().message());
   const std::string* architecture = file.string("general.architecture");
-  if (architecture == nullptr) return ok_status();  // refused where it is read
+  if (architecture == nullptr) return ok_status();  // the reader reports the error
   const std::string prefix = *architecture + ".";
   for (const auto& [key, value] : *given) {
     const std::string_view name = key;

@@ -19,7 +19,7 @@ const std::unordered_set<std::string_view>& turn_end_names() {
       "<\xEF\xBD\x9C"
       "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
       "[e~[",
-      // Code models end what they fill in with padding, or with the next file or repository.
+      // Code models end infilled code with padding, or with the next file or repository.
       "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
       "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"};
   return names;
@@ -44,7 +44,7 @@ std::vector<std::int32_t> gguf_turn_ends(const GgufFile& file) {
   for (std::size_t id = 0; id < count; ++id) {
     const std::string_view token = tokens->strings[id];
     if (token.size() > longest || !names.contains(token)) continue;
-    // HTML's tag is an ordinary token of many vocabularies.
+    // HTML's tag is an ordinary token in many vocabularies.
     if (token == kStrikeThrough && !is_control(id)) continue;
     if (found.insert(token).second) ends.push_back(static_cast<std::int32_t>(id));
   }
@@ -52,7 +52,7 @@ std::vector<std::int32_t> gguf_turn_ends(const GgufFile& file) {
     std::erase_if(ends,
                   [&](std::int32_t id) { return tokens->strings[static_cast<std::size_t>(id)] == name; });
   };
-  // Harmony and Solar end messages with <|end|>, and turns with the others.
+  // Harmony and Solar end messages with <|end|>, but turns with the other tokens.
   const bool calls = found.contains("<|call|>") || found.contains("<|calls|>");
   if (calls && (found.contains("<|return|>") || found.contains("<|flush|>"))) drop("<|end|>");
   // Gemma 4 writes HTML.

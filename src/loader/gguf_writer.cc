@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kTypeUint32 = 4, kTypeInt32 = 5, kTypeFloat32 = 6, kTypeBool = 7, kTypeString = 8,
                         kTypeArray = 9;
-// Bytes of a value by its type; 0: of no fixed size.
+// Bytes of a value by its type; 0: variable size.
 constexpr std::array<std::uint64_t, 13> kFixedBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 template <class T>
@@ -23,7 +23,7 @@ void put_string(std::string& out, std::string_view text) {
   out += text;
 }
 
-// Walks over what GgufFile has checked already.
+// Walks over metadata that GgufFile has already checked.
 class Walker {
  public:
   explicit Walker(std::string_view bytes) : bytes_(bytes) {}

@@ -1,7 +1,7 @@
 #pragma once
-// GgufWriter: writes a GGUF file (version 3) from its table on, tensor after tensor, in pieces of any size.
-// The file has its name only when it is whole (new_file.h). Source: the GGUF specification
-// (ggml/docs/gguf.md). Threads: one. Owner: whoever writes.
+// GgufWriter: writes a GGUF file (version 3): the header first, then tensor after tensor in pieces of any
+// size. The file gets its name only when it is complete (new_file.h). Source: the GGUF specification
+// (ggml/docs/gguf.md). Threads: one. Owner: the caller.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,12 +16,12 @@
 
 namespace pagoda {
 
-// One entry of the metadata as a file has it.
+// One metadata entry in the file's encoding.
 struct GgufEntry {
   std::string key;
-  std::string encoded;  // the value's type and the value
+  std::string encoded;  // type and value
 };
-// Those of a file that is mapped, in its order.
+// Returns the entries of a mapped file, in its order.
 std::vector<GgufEntry> metadata_entries(const GgufFile& file);
 GgufEntry integer_entry(std::string key, std::uint32_t value);
 GgufEntry number_entry(std::string key, float value);
@@ -39,21 +39,21 @@ struct GgufTensorEntry {
   std::int64_t bytes() const;
 };
 
-// A file up to its tensors' bytes.
+// Returns the file's content up to the bytes of the tensors.
 std::string gguf_head(std::span<const GgufEntry> entries, std::span<const GgufTensorEntry> tensors,
                       std::int64_t alignment);
 
 class GgufWriter {
  public:
-  // invalid_argument: `path` exists, or cannot be written.
+  // invalid_argument: `path` exists or cannot be written.
   static Result<std::unique_ptr<GgufWriter>> create(const std::string& path,
                                                     std::span<const GgufEntry> entries,
                                                     std::vector<GgufTensorEntry> tensors,
                                                     std::int64_t alignment);
 
-  // The next bytes of the tensors, one after the other; a piece belongs to one tensor.
+  // Writes the next bytes of the tensors, in order; a piece must not span two tensors.
   Status write(std::span<const std::byte> piece);
-  // Once all are written.
+  // Call after all bytes are written.
   Status finish();
 
  private:
@@ -63,8 +63,8 @@ class GgufWriter {
   std::unique_ptr<NewFile> file_;
   std::vector<GgufTensorEntry> tensors_;
   std::int64_t alignment_;
-  std::size_t tensor_ = 0;    // being written
-  std::int64_t written_ = 0;  // bytes of this tensor
+  std::size_t tensor_ = 0;    // the tensor being written
+  std::int64_t written_ = 0;  // bytes of this tensor so far
 };
 
 }  // namespace pagoda

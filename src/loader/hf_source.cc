@@ -48,7 +48,7 @@ class HuggingFaceSource final : public FileSource {
     return optional_text_file(in_folder(parts_.path, name));
   }
   std::string identity() const override {
-    // Everything but the tensors' bytes that decides what they mean: config.json, and which file has which.
+    // Everything that determines the meaning of the tensors' bytes: config.json, and the file of each tensor.
     std::string text = concat("hugging_face config ", xxh64(side_file(parts_.config_file).value_or("")),
                               " index ", xxh64(side_file("model.safetensors.index.json").value_or("")));
     for (const std::string_view each : kQuantizationFiles)
@@ -78,8 +78,8 @@ class HuggingFaceSource final : public FileSource {
   Parts parts_;
 };
 
-// A shard's name without "./", or without the folder in which some machine had it: a shard lies beside its
-// index.
+// Returns a shard's name without "./", or without an absolute folder of another machine: shards are in the
+// folder of their index.
 std::string name_in_folder(std::string_view shard) {
   const bool absolute = shard.starts_with('/') && shard.ends_with(".safetensors");
   while (shard.starts_with("./")) shard.remove_prefix(2);
@@ -98,9 +98,9 @@ Status add_file(const std::string& path, Weights& weights) {
   return ok_status();
 }
 
-// The index says which files there are, and which of two is meant where both have a tensor; what a file has,
-// it says itself. Indices that were made by hand, or left behind by a tool, name tensors and files (of draft
-// layers, of towers for images) that are nowhere: that is a fault only where the model needs them.
+// The index determines which files to read, and the file to prefer if two have a tensor; each file lists its
+// own tensors. Handmade or stale indices name tensors and files (of draft layers, of image towers) that do
+// not exist: an error only if the model needs them.
 Status open_shards(const ModelFiles& files, Weights& weights) {
   PAGODA_ASSIGN_OR_RETURN(const auto index, read_safetensors_index(files.index));
   std::set<std::string_view> shards;
@@ -163,7 +163,7 @@ Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_v
 }
 
 Result<std::map<std::string, std::string>> read_safetensors_index(const std::string& path) {
-  constexpr std::size_t kMaxIndexBytes = std::size_t{128} << 20;  // a mixture's has 200,000 tensors and more
+  constexpr std::size_t kMaxIndexBytes = std::size_t{128} << 20;  // a mixture may have over 200,000 tensors
   PAGODA_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxIndexBytes));
   auto index = parse_safetensors_index(text);
   if (!index) return index.error().annotate(printable(path));
@@ -191,7 +191,7 @@ Result<ReadableTensors> readable_tensors(const Quantization& said, const StoredT
                  ? supported
                  : corrupt_data(concat("tensor '", printable(name), "' of dtype ", tensor.type,
                                        " belongs to a quantised weight that is not there"));
-    if (!tensor.dtype) continue;  // bytes that are masks of old files
+    if (!tensor.dtype) continue;  // bytes, such as masks in old files
     out.bytes_by_type[std::string(tensor.type)] += tensor.bytes;
     out.tensors.emplace(name, TensorView{*tensor.dtype, tensor.shape, tensor.data});
   }

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// One path component of letters, digits, '-', '_' and '.', and not one that means another folder.
+// True for one path component of letters, digits, '-', '_' and '.' that does not refer to another folder.
 bool plain_component(std::string_view text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -19,7 +19,7 @@ bool plain_component(std::string_view text) {
          std::all_of(text.begin(), text.end(), plain);
 }
 
-// Components joined by '/', at most `max_components`.
+// True for at most `max_components` components joined by '/'.
 bool plain_path(std::string_view text, int max_components) {
   for (int i = 0; i < max_components; ++i) {
     const std::size_t slash = text.find('/');
@@ -44,7 +44,7 @@ std::optional<HubName> parse_hub_name(std::string_view text) {
     text = text.substr(0, at);
     if (!plain_path(name.revision, 4)) return std::nullopt;
   }
-  // "--" stands for the slash in folder names, so the hub allows it in no name.
+  // "--" replaces the slash in folder names, so the hub allows it in no name.
   if (!plain_path(text, 2) || text.find("--") != text.npos) return std::nullopt;
   name.repository = text;
   return name;
@@ -65,7 +65,7 @@ std::optional<std::string> find_in_hub_cache(const HubName& name, const HubPaths
       const std::string snapshot = concat(model, "/snapshots/", commit);
       if (plain_component(commit) && is_folder(snapshot)) return snapshot;
     }
-    const std::string snapshot = concat(model, "/snapshots/", name.revision);  // REV may be a commit
+    const std::string snapshot = concat(model, "/snapshots/", name.revision);  // REV may also be a commit
     if (plain_component(name.revision) && is_folder(snapshot)) return snapshot;
     tried.push_back(is_folder(model) ? concat(model, " (has no snapshot '", name.revision, "')") : model);
   }

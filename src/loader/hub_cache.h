@@ -14,14 +14,14 @@
 namespace pagoda {
 
 struct HubName {
-  std::string repository;  // "ORG/NAME", or "NAME" of an old model without an owner
+  std::string repository;  // "ORG/NAME"; "NAME" for old models without an owner
   std::string revision = "main";
 };
 
-// nullopt when `text` cannot be a name on the hub; anything accepted is safe to build a path from.
+// Returns nullopt if `text` cannot be a name on the hub. Accepted names are safe to build a path from.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
-// The snapshot's folder; nullopt when it is in no cache. Every place looked at is appended to `tried`.
+// Returns the snapshot's folder; nullopt if it is in no cache. Appends every place searched to `tried`.
 std::optional<std::string> find_in_hub_cache(const HubName& name, const HubPaths& hub,
                                              std::vector<std::string>& tried);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxListed = 32;
 constexpr std::size_t kMaxElements = 4096;
 
-// Says that the option is not used, or what is so without it.
+// True if the value disables the option, or is what holds without it.
 bool is_off(std::string_view name, const json::value& value) {
   if (value.is_null() || value == false || value == 0 || value == "") return true;
   if (const json::array* list = value.if_array())
@@ -108,7 +108,7 @@ std::int32_t Hyperparameters::integer(std::string_view name,
     if (!default_value) fail(corrupt_data(concat(full_name(name), " is missing")));
     return default_value.value_or(0);
   }
-  // GGUF has lists of what all layers have alike.
+  // GGUF may have a list of values that are equal for all layers.
   if (const json::array* list = value->if_array(); gguf_ != nullptr && list != nullptr && !list->empty()) {
     value = &list->front();
     if (std::ranges::any_of(*list, [&](const json::value& each) { return each != *value; }))

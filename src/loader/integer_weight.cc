@@ -8,21 +8,21 @@
 namespace pagoda {
 namespace {
 
-// Whether blocks of 32 neighbours have one scale each.
+// True if every block of 32 neighbours has a single scale.
 bool in_whole_blocks(const Integers& of) {
   return of.group_of_column.empty() && of.columns % 32 == 0 && (of.groups == 1 || of.group_size % 32 == 0);
 }
 
-// The blocks that hold the codes themselves.
+// Returns the type of blocks that hold the codes themselves.
 DType blocks_of(const Integers& of) {
   if (!in_whole_blocks(of)) return DType::f32;
   if (of.bits <= 4) return DType::int4;
-  // Its scale and minimum have 16 bits, too.
+  // The type's scale and minimum have 16 bits, too.
   if (of.bits == 5 && of.scales.has_16_bits() && (!of.minima || of.minima->has_16_bits())) return DType::q5_1;
   return of.bits == 8 && of.symmetric ? DType::int8 : DType::int8m;
 }
 
-// False: one of the two is beyond half precision.
+// Returns false if scale or minimum exceeds half precision.
 bool put_5_bits(const std::uint8_t* codes, float scale, float minimum, std::byte* to) {
   constexpr float kMost = 65504;
   const std::uint16_t halves[] = {float_to_half(scale), float_to_half(minimum)};
@@ -35,7 +35,7 @@ bool put_5_bits(const std::uint8_t* codes, float scale, float minimum, std::byte
   return std::fabs(scale) <= kMost && std::fabs(minimum) <= kMost;
 }
 
-// Scale and minimum, or scale alone, before 32 codes.
+// Writes scale and minimum, or only the scale, before 32 codes.
 std::byte* put_block(DType dtype, const std::uint8_t* codes, float scale, float minimum, std::byte* to) {
   std::memcpy(to, &scale, sizeof scale);
   to += sizeof scale;

@@ -21,7 +21,7 @@ const boost::json::object* language_part(const boost::json::object& config) {
     const boost::json::value* const part = config.if_contains(name);
     if (part == nullptr || !part->is_object() || part->get_object().empty()) continue;
     const boost::json::object* const inner =
-        language_part(part->get_object());  // as deep as the parser allows
+        language_part(part->get_object());  // recursion as deep as the parser allows
     return inner != nullptr ? inner : &part->get_object();
   }
   return nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// A JSON object of one of a model's files, or one that a user typed in its stead.
+// Parses a JSON object from a model's file, or from a user's substitute for one.
 #include <boost/json.hpp>
 #include <string_view>
 
@@ -7,11 +7,11 @@
 
 namespace pagoda {
 
-// corrupt_data, which begins with `what` it is: it is not well-formed, or no object.
+// corrupt_data, starting with `what`: not well-formed, or not an object.
 Result<boost::json::object> parse_json_object(std::string_view text, std::string_view what);
 
-// The object of a config.json that has the language model's fields apart from the rest; null: there is none,
-// or an empty one.
+// Returns the object of a config.json that holds the language model's fields separately; null if absent or
+// empty.
 const boost::json::object* language_part(const boost::json::object& config);
 boost::json::object* language_part(boost::json::object& config);
 

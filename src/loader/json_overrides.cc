@@ -8,7 +8,7 @@ namespace {
 
 namespace json = boost::json;
 
-// As deep as `more`, which the parser bounds.
+// Recursion is as deep as `more`, which the parser limits.
 void merge(json::object& into, const json::object& more) {
   for (const auto& [key, value] : more) {
     json::value* old = into.if_contains(key);
@@ -38,7 +38,7 @@ Result<std::string> with_rope(std::string_view text, std::string_view rope) {
   PAGODA_ASSIGN_OR_RETURN(json::object whole, parse_json_object(text, "config.json"));
   json::object* const inner = language_part(whole);
   json::object& config = inner != nullptr ? *inner : whole;
-  // Before the pointers below: a new entry moves the others.
+  // Done before taking the pointers below, since a new entry moves the others.
   if (const json::value* const theta = fields.if_contains("rope_theta")) config["rope_theta"] = *theta;
   const auto object = [](json::object& from, std::string_view name) -> json::object* {
     json::value* const value = from.if_contains(name);

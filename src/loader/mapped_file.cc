@@ -44,7 +44,7 @@ Status file_error(const std::string& path, int error) {
 
 Result<OpenFile> open_regular(const std::string& path) {
   OpenFile file;
-  // O_NONBLOCK: opening a pipe nobody writes to must fail below, not wait for ever.
+  // O_NONBLOCK: opening a pipe without a writer must fail below instead of blocking.
   file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor < 0) return file_error(path, errno);
   struct stat& info = file.info;
@@ -97,7 +97,7 @@ std::string MappedFile::identity(std::size_t header_bytes) const {
 }
 
 bool MappedFile::unchanged() const {
-  constexpr std::int64_t kTick = 20'000'000;  // the clock of files ticks at least every 10 ms
+  constexpr std::int64_t kTick = 20'000'000;  // the file system's clock ticks at least every 10 ms
   struct stat info;
   if (::stat(path_.c_str(), &info) != 0) return false;
   const Stamp now = stamp_of(info);
@@ -119,7 +119,7 @@ void MappedFile::give_back(std::span<const std::byte> bytes) const {
   if (!has(bytes)) return;
   const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + kPage - 1) / kPage * kPage;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / kPage * kPage;
-  // Read-only and private: what goes is the file's.
+  // Read-only and private: the file still holds the dropped pages.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT
 }
 
@@ -129,7 +129,7 @@ void MappedFile::read_ahead(std::span<const std::byte> bytes) const {
   const auto at = static_cast<std::size_t>(bytes.data() - data_);
   const std::size_t end = std::min(size_, at + std::min(bytes.size(), kAhead) + kAhead);
   const std::size_t asked = ahead_.load(std::memory_order_relaxed);
-  // A place elsewhere than where was read before is a new beginning.
+  // If the position does not continue earlier reads, starts anew.
   const std::size_t begin = (asked >= at && asked <= end ? asked : at) / kPage * kPage;
   if (end <= begin || (end - begin < kLeast && end < size_)) return;
   ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_WILLNEED);
@@ -152,7 +152,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_byte
     const ssize_t got = ::read(file.descriptor, text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_error(path, errno);
-    if (got == 0) break;  // cut short since fstat
+    if (got == 0) break;  // truncated since fstat
     have += static_cast<std::size_t>(got);
   }
   text.resize(have);

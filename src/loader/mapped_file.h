@@ -1,8 +1,7 @@
 #pragma once
-// MappedFile: a read-only mapping of a regular file. Pages are read on first touch; asking for them ahead
-// is left to whoever knows the order of use. Not a defence against a file that another program truncates
-// while it is mapped: that raises SIGBUS, which install_sigbus_handler() turns into one line and exit 2.
-// Threads: any may read.
+// MappedFile: a read-only mapping of a regular file. Pages are read on first touch; prefetching is left to
+// callers that know the order of use. If another program truncates the file while it is mapped, SIGBUS is
+// raised, which install_sigbus_handler() turns into one line and exit code 2. Threads: any may read.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace pagoda {
 
 class MappedFile {
  public:
-  // not_found: no such file. invalid_argument: not a regular file (a folder, a pipe), or not readable.
+  // not_found: no such file. invalid_argument: not a regular file (a folder, a pipe), or unreadable.
   static Result<std::shared_ptr<MappedFile>> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -26,16 +25,16 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Tells this file from others, and from its own earlier and later contents: size, inode and times of change
-  // when it was opened, and a checksum of its first `header_bytes`. Its name does not.
+  // Identifies the file and its content: size, inode and times of change when it was opened, and a checksum
+  // of its first `header_bytes`. Independent of the file's name.
   std::string identity(std::size_t header_bytes) const;
-  // Whether the file that has the path now is still what was opened. Waits, some milliseconds, until the file
-  // system's clock has passed the last change, so that any later one shows.
+  // True if the path still refers to the file as it was opened. Waits some milliseconds until the file
+  // system's clock has passed the last change, so that any later change is visible.
   bool unchanged() const;
-  // These bytes are not needed for now: their memory is the system's, until they are read again.
+  // Releases the memory of these bytes until they are read again.
   void give_back(std::span<const std::byte> bytes) const;
-  // These bytes are read next, and most likely what lies behind them: the system begins to read some MiB
-  // ahead.
+  // Announces that these bytes are read next, and most likely the bytes after them: the system begins to read
+  // some MiB ahead.
   void read_ahead(std::span<const std::byte> bytes) const;
 
  private:
@@ -49,19 +48,20 @@ class MappedFile {
   MappedFile() = default;
   bool has(std::span<const std::byte> bytes) const;
   Stamp stamp_;
-  mutable std::atomic<std::size_t> ahead_ = 0;  // the end of what read_ahead() has asked for
+  mutable std::atomic<std::size_t> ahead_ = 0;  // the end of the range requested by read_ahead()
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string path_;
 };
 
-// A whole small file as a string; corrupt_data when it is over `max_bytes`, else as MappedFile::open.
+// Returns a whole small file as a string. corrupt_data: larger than `max_bytes`; other errors as
+// MappedFile::open.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);
-// The same; nullopt where it cannot be read, whyever.
+// The same; nullopt on any error.
 std::optional<std::string> optional_text_file(const std::string& path,
                                               std::size_t max_bytes = std::size_t{64} << 20);
 
-// For the program's start: a mapped file cut short under us ends the process with one line and code 2.
+// Call at program start: if a mapped file is truncated, the process ends with one line and code 2.
 void install_sigbus_handler();
 
 }  // namespace pagoda

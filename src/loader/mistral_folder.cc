@@ -20,7 +20,7 @@ struct Alias {
   std::string_view mistral, hugging_face;
 };
 
-// Fields of params.json that config.json calls otherwise; others have the same name in both.
+// Fields of params.json with another name in config.json; the others have the same name in both.
 constexpr auto kFields = std::to_array<Alias>({{"dim", "hidden_size"},
                                                {"n_layers", "num_hidden_layers"},
                                                {"n_heads", "num_attention_heads"},
@@ -40,17 +40,17 @@ constexpr auto kExpertFields = std::to_array<Alias>(
 constexpr auto kRequired = std::to_array<std::string_view>(
     {"dim", "n_layers", "n_heads", "n_kv_heads", "hidden_dim", "norm_eps", "vocab_size"});
 
-// Read below, or of other parts than the language model, or of how it is run.
+// Fields that are read below, or concern other parts than the language model, or how it is run.
 constexpr auto kReadApart = std::to_array<std::string_view>(
     {"model_type", "max_position_embeddings", "max_seq_len", "max_batch_size", "sliding_window",
      "_sliding_window", "rope_theta", "yarn", "llama_4_scaling", "moe", "quantization", "vision_encoder",
      "multimodal"});
 
-// The model has another mixer or another norm with one of these.
+// A model with one of these fields has another mixer or another norm.
 constexpr auto kOtherParts = std::to_array<std::string_view>(
     {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "ada_rms_norm_t_cond"});
 
-constexpr std::int64_t kUsualPositions = 128'000;  // vLLM's, where a file does not say it
+constexpr std::int64_t kUsualPositions = 128'000;  // vLLM's value if a file does not say
 
 template <std::size_t size>
 bool is_one_of(const std::array<std::string_view, size>& names, std::string_view name) {
@@ -69,13 +69,13 @@ Status other_part(std::string_view name) {
 
 bool is_unused(const json::value& value) { return value.is_null() || value == false || value == 0; }
 
-// Null: the field is absent or null.
+// Returns null if the field is absent or null.
 const json::value* field(const json::object& object, std::string_view name) {
   const json::value* const value = object.if_contains(name);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
-// Null: likewise. A value that is no object is an error.
+// Returns null if the field is absent or null. A value that is not an object is an error.
 Result<const json::object*> object_field(const json::object& object, std::string_view name) {
   const json::value* const value = field(object, name);
   if (value != nullptr && !value->is_object()) return bad_field(name, "an object");
@@ -97,7 +97,7 @@ std::optional<std::int64_t> integer_of_field(const json::object& object, std::st
   return value != nullptr && value->is_int64() ? std::optional(value->get_int64()) : std::nullopt;
 }
 
-// One window for all layers, or a list that repeats: of layers with the window, and of those without (null).
+// One window for all layers, or a repeating list of windows, in which null means no window.
 Status set_windows(const json::object& params, json::object& config) {
   const json::value* window = field(params, "sliding_window");
   if (window == nullptr) window = field(params, "_sliding_window");
@@ -127,14 +127,14 @@ Status set_rotation(const json::object& params, json::object& config) {
   if (theta != nullptr)
     config["rope_theta"] = *theta;
   else
-    config["rope_theta"] = config["sliding_window"].is_null() ? 1e6 : 1e4;  // as mistral-inference
+    config["rope_theta"] = config["sliding_window"].is_null() ? 1e6 : 1e4;  // as in mistral-inference
   PAGODA_ASSIGN_OR_RETURN(const json::object* const yarn, object_field(params, "yarn"));
   PAGODA_ASSIGN_OR_RETURN(const json::object* const scaling, object_field(params, "llama_4_scaling"));
   if (yarn == nullptr && scaling != nullptr) return other_part("llama_4_scaling without yarn");
   if (yarn == nullptr) return ok_status();
   json::object rope = {{"rope_type", "yarn"}, {"rope_theta", config["rope_theta"]}};
   copy_fields(*yarn, kYarnFields, rope);
-  // Without it no amplitude follows from the factor.
+  // Without it, the factor implies no scale of cosines and sines.
   if (const json::value* const scale = field(*yarn, "apply_scale"); scale != nullptr && *scale == false)
     rope["attention_factor"] = 1.0;
   if (scaling != nullptr) {
@@ -171,7 +171,7 @@ Status set_quantization(const json::object& params, json::object& config) {
   if (how == nullptr || how->empty()) return ok_status();
   const json::value* const number = field(*how, "qformat_weight");
   if (number == nullptr) {
-    config["quantization_config"] = *how;  // compressed-tensors'
+    config["quantization_config"] = *how;  // in compressed-tensors' form
     return ok_status();
   }
   if (*number != "fp8_e4m3") return other_part("quantization.qformat_weight");
@@ -183,13 +183,13 @@ Status set_quantization(const json::object& params, json::object& config) {
   return ok_status();
 }
 
-// The part of a name behind a module: ".weight" and, of 8-bit weights, its scales.
+// The suffix of a name after the module: ".weight" and, for 8-bit weights, scales.
 std::string hugging_face_end(std::string_view end) {
   if (end == ".qscale_weight") return ".weight_scale";
   return end == ".qscale_act" ? ".input_scale" : std::string(end);
 }
 
-// Modules of a layer, and outside of layers.
+// Modules of a layer, and modules outside of layers.
 constexpr auto kModules = std::to_array<Alias>({{"attention.wq", "self_attn.q_proj"},
                                                 {"attention.wk", "self_attn.k_proj"},
                                                 {"attention.wv", "self_attn.v_proj"},
@@ -202,13 +202,13 @@ constexpr auto kModules = std::to_array<Alias>({{"attention.wq", "self_attn.q_pr
                                                 {"feed_forward.gate", "block_sparse_moe.gate"}});
 constexpr auto kOuterModules = std::to_array<Alias>(
     {{"tok_embeddings", "model.embed_tokens"}, {"norm", "model.norm"}, {"output", "lm_head"}});
-// Scales of keys and values in 8 bits.
+// Scales of 8-bit keys and values.
 constexpr auto kCacheScales =
     std::to_array<Alias>({{"attention.q_fake_quantizer.qscale_act", "self_attn.q_scale"},
                           {"attention.k_fake_quantizer.qscale_act", "self_attn.k_scale"},
                           {"attention.v_fake_quantizer.qscale_act", "self_attn.v_scale"},
                           {"attention.kv_fake_quantizer.qscale_act", "self_attn.kv_scale"}});
-// Before the embedding where a model also hears.
+// Prefixes of the embedding in models with audio.
 constexpr auto kWrappers =
     std::to_array<std::string_view>({"mm_whisper_embeddings.", "mm_streams_embeddings.embedding_module."});
 
@@ -220,7 +220,7 @@ std::optional<std::string> renamed_module(std::string_view name, std::span<const
   return concat(module->hugging_face, hugging_face_end(name.substr(dot)));
 }
 
-// "experts.3.w1.weight" and the like: Mixtral calls the three matrices so in both forms.
+// Renames e.g. "experts.3.w1.weight": Mixtral uses these names of the three matrices in both forms.
 std::optional<std::string> renamed_expert(std::string_view name) {
   constexpr std::string_view kBefore = "feed_forward.experts.";
   const std::size_t dot = name.rfind('.');
@@ -288,7 +288,7 @@ Result<StoredTensors> with_hugging_face_names(const StoredTensors& stored) {
 AlternatingRows alternating_rows(std::string_view config, const StoredTensors& renamed) {
   AlternatingRows out;
   const auto read = parse_json_object(config, kMistralConfig);
-  if (!read) return out;  // refused by name where the model is read
+  if (!read) return out;  // the error is reported when the model is read
   const std::int64_t heads = integer_of_field(*read, "num_attention_heads").value_or(0);
   const std::int64_t width = integer_of_field(*read, "hidden_size").value_or(0);
   const std::int64_t head_size = integer_of_field(*read, "head_dim").value_or(heads > 0 ? width / heads : 0);

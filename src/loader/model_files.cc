@@ -27,13 +27,13 @@ constexpr std::string_view kMistralWeights = "consolidated";
 constexpr const char* kMistralIndex = "consolidated.safetensors.index.json";
 constexpr std::size_t kMaxFolderEntries = 10'000;
 
-// `word` is lower case.
+// `word` must be lower case.
 bool is_gguf_named(std::string_view name, std::string_view word) {
   const auto same = [](char a, char b) { return (a | 0x20) == b; };
   return name.ends_with(".gguf") && !std::ranges::search(name, word, same).empty();
 }
 
-// Formats that run code when read (pickle) or that other engines keep to themselves.
+// Formats that run code when read (pickle), or are specific to other engines.
 bool foreign_weights(std::string_view extension) {
   constexpr auto kForeign = std::to_array<std::string_view>(
       {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".onnx"});
@@ -47,7 +47,7 @@ Status refuse_foreign(const std::string& path) {
              "pickled weights with transformers' save_pretrained)"));
 }
 
-// A quantiser's measurements ("MODEL-imatrix.gguf") and adapters, stored beside the models.
+// True for importance matrices ("MODEL-imatrix.gguf") and adapters, which are stored beside models.
 bool is_beside_models(const std::string& path) {
   const Result<GgufFile> file = GgufFile::open(path);
   return file && (file->is_importance_matrix() || file->is_adapter());
@@ -75,7 +75,7 @@ std::optional<PartName> read_part_name(std::string_view name) {
   return out;
 }
 
-// Keeps the first part that is there of each model; `names` are sorted.
+// Keeps the first existing part of each model; `names` must be sorted.
 void keep_first_parts(std::vector<std::string>& names) {
   std::vector<std::string> firsts;
   for (std::string& name : names) {
@@ -107,7 +107,7 @@ std::string base_name(const std::string& path) {
   return clean.filename().string();
 }
 
-// A PEFT folder.
+// The error for a PEFT folder.
 Status refuse_adapter(const std::string& config_path) {
   std::string of;
   if (const Result<std::string> text = read_text_file(config_path, std::size_t{1} << 20)) {
@@ -122,7 +122,7 @@ Status refuse_adapter(const std::string& config_path) {
                                  ", not a model: name its model, and the adapter with --lora"));
 }
 
-// Checks shards without an index, which are numbered: "model-00001-of-00002.safetensors".
+// Checks shards without an index, which must be numbered: "model-00001-of-00002.safetensors".
 Status check_all_shards(const std::string& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::size_t at = name.find("-of-");
@@ -136,7 +136,7 @@ Status check_all_shards(const std::string& folder, const std::vector<std::string
   return ok_status();
 }
 
-// The weights beside a params.json, of which `names` are those that are whole.
+// Returns the weights beside a params.json; `names` are the complete ones.
 Result<ModelFiles> mistral_files_of(const std::string& folder, const std::vector<std::string>& names) {
   ModelFiles files;
   files.path = folder;
@@ -157,7 +157,7 @@ Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recur
   if (extension == ".gguf" || has_gguf_magic(path)) {
     files.format = ModelFormat::gguf;
     files.path = path;
-    // Any part of a model stands for it, as a shard stands for its folder.
+    // Any part of a model stands for the whole, as a shard stands for its folder.
     if (const auto part = read_part_name(path); part && part->number > 1)
       if (const std::string first = gguf_part_path(part->stem, 1, part->count); exists(first))
         return from_file(first);
@@ -173,7 +173,8 @@ Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recur
         exists(beside(kMistralConfig.data())))
       return mistral_files_of(folder, {fs::path(path).filename().string()});
     Result<ModelFiles> whole = model_files_in_folder(folder);
-    // A shard stands for its folder; any other file is the weights, with the folder's config.json.
+    // A shard stands for its folder; any other file is the only weights file, used with the folder's
+    // config.json.
     if (whole && !whole->index.empty() &&
         fs::path(path).filename().string().find("-of-") != std::string::npos) {
       return whole;
@@ -188,11 +189,11 @@ Result<ModelFiles> from_file(const std::string& path) {  // NOLINT(misc-no-recur
       concat("'", printable(path), "' is not a model; expected a folder, a .gguf or a .safetensors file"));
 }
 
-// The names in a folder that may be weights.
+// File names in a folder that may be weights.
 struct FolderEntries {
   std::string shown;                           // for messages
   std::vector<std::string> gguf, safetensors;  // sorted
-  std::vector<std::string> mistral;            // likewise: weights of a params.json
+  std::vector<std::string> mistral;            // sorted; weights of a params.json
   std::vector<std::string> projectors, foreign;
 };
 
@@ -224,8 +225,8 @@ Result<FolderEntries> list_folder(const std::string& folder) {
   return out;
 }
 
-// The weights beside a config.json: model.safetensors, an index, or all .safetensors files, as vLLM takes
-// them. Without any, neither `index` nor `weights` is set.
+// Returns the weights beside a config.json: model.safetensors, an index, or all .safetensors files, as in
+// vLLM. If there are none, neither `index` nor `weights` is set.
 Result<ModelFiles> safetensors_of(const std::string& folder, std::vector<std::string> names) {
   const auto full = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
   ModelFiles files;
@@ -236,7 +237,7 @@ Result<ModelFiles> safetensors_of(const std::string& folder, std::vector<std::st
   } else if (exists(full(kIndexName))) {
     files.index = full(kIndexName);
   } else {
-    // Mistral's own form and adapters are other things.
+    // Skips Mistral's own form and adapters.
     if (names.size() > 1)
       std::erase_if(names, [](const std::string& name) {
         return name.starts_with(kMistralWeights) || name.starts_with("adapter");
@@ -311,7 +312,7 @@ Result<ModelFiles> model_files_in_folder(const std::string& folder) {
   if (exists(full("adapter_config.json"))) return refuse_adapter(full("adapter_config.json"));
   if (!configured && !entries.safetensors.empty()) return not_found(concat(shown, " has no config.json"));
   if (!entries.foreign.empty()) {
-    // A method that is not supported is not supported in other files either.
+    // An unsupported method is also unsupported in other files.
     const std::string config = optional_text_file(full("config.json")).value_or("{}");
     const auto how = read_quantization_files(config, {});
     if (!how && how.error().code() == StatusCode::unimplemented) return how.error().annotate(shown);

@@ -17,7 +17,7 @@ namespace {
 
 class GgufSource final : public FileSource {
  public:
-  // `whole` has the tensors of all parts; `parts` are the files, one or more.
+  // `whole` has the tensors of all parts; `parts` are the files, at least one.
   GgufSource(GgufFile whole, std::vector<TensorFile> parts, std::string name, std::string path)
       : FileSource(std::move(path), std::move(parts), whole.tensors()),
         whole_(std::move(whole)),
@@ -34,7 +34,7 @@ class GgufSource final : public FileSource {
 
  private:
   GgufFile whole_;
-  std::string name_;  // errors of the file begin with it
+  std::string name_;  // prefix of error messages
 };
 
 // Opens the other parts of a split model and adds their tensors.

@@ -1,8 +1,8 @@
 #pragma once
-// NewFile: a file that is written from its begin to its end and has its name only when it is whole: one that
-// is not finished, or whose process is killed, leaves nothing behind (on file systems without O_TMPFILE the
-// file has its name from the start, and goes with the object). A file that is there is never replaced.
-// Threads: one. Owner: whoever writes.
+// NewFile: a file written from start to end that gets its name only when complete: an unfinished file, or one
+// whose process is killed, leaves nothing behind. On file systems without O_TMPFILE the file has its name
+// from the start, and is removed with the object. Never replaces an existing file. Threads: one. Owner: the
+// caller.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -14,14 +14,14 @@ namespace pagoda {
 
 class NewFile {
  public:
-  // invalid_argument: `path` exists, or cannot be written.
+  // invalid_argument: `path` exists or cannot be written.
   static Result<std::unique_ptr<NewFile>> create(const std::string& path);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   Status write(std::string_view bytes);
-  // Gives it its name; nothing may be written afterwards.
+  // Gives the file its name; no writes may follow.
   Status finish();
 
  private:

@@ -23,20 +23,21 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x314B434150474450u;  // "PDGPACK1"
 constexpr std::uint64_t kAlignment = 4096;
-// Written at once, at multiples of it: so the page cache holds the file in huge pages (2 MiB) where the file
-// system has them (Linux 6.16 for ext4), and weights are read as fast as from memory of our own. In pieces as
-// they come, most of it is in 4 KiB pages, which costs a third of the speed of reading (measured on Zen 4).
-// Two blocks at most wait for the disk: a cancelled writer ends when it has them.
+// Written at once, at multiples of its size: the page cache then holds the file in huge pages (2 MiB) if the
+// file system supports them (Linux 6.16 for ext4), and weights are read as fast as from anonymous memory.
+// Written in pieces as they come, most of the file is in 4 KiB pages, which costs a third of the reading
+// speed (measured on Zen 4). At most two blocks wait for the disk: a cancelled writer ends when they are
+// written.
 constexpr std::size_t kBlock = std::size_t{8} << 20;
-constexpr std::size_t kChunk = std::size_t{1} << 20;  // is checked by one thread
-constexpr std::int64_t kChunksAtOnce = 128;           // between two reports of progress
+constexpr std::size_t kChunk = std::size_t{1} << 20;  // checked by one thread
+constexpr std::int64_t kChunksAtOnce = 128;           // between progress reports
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{256} << 20;
 
 struct Header {
   std::uint64_t magic = kMagic;
   std::uint64_t file_bytes = 0, index_offset = 0, index_bytes = 0, index_checksum = 0;
   std::uint64_t reserved[2] = {};
-  std::uint64_t checksum = 0;  // covers all before it
+  std::uint64_t checksum = 0;  // covers all fields before it
 };
 static_assert(sizeof(Header) == 64);
 
@@ -46,7 +47,7 @@ std::uint64_t header_checksum(const Header& header) {
   return xxh64(bytes_of(header).first(offsetof(Header, checksum)));
 }
 
-// A checksum of every kChunk bytes of each of `pieces`, in order.
+// Returns a checksum of every kChunk bytes of each piece, in order.
 std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::byte>> pieces,
                                            ThreadPool* pool, const PackedFile::Progress& progress) {
   std::vector<std::span<const std::byte>> chunks;
@@ -58,7 +59,7 @@ std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::
   const auto check = [&](std::int64_t chunk) {
     const auto at = static_cast<std::size_t>(chunk);
 #ifdef MADV_POPULATE_READ
-    // A mapping brings many pages at once instead of a fault for a few. Elsewhere it does nothing.
+    // Maps many pages at once instead of faulting a few at a time; a no-op for memory that is not a mapping.
     const auto address = reinterpret_cast<std::uintptr_t>(chunks[at].data()) / kAlignment * kAlignment;
     ::madvise(reinterpret_cast<void*>(address),  // NOLINT(performance-no-int-to-ptr)
               chunks[at].size(), MADV_POPULATE_READ);
@@ -78,7 +79,7 @@ std::vector<std::uint64_t> chunk_checksums(std::span<const std::span<const std::
   return sums;
 }
 
-// One piece's checksum, from its chunks'.
+// Returns a piece's checksum, computed from its chunks' checksums.
 std::uint64_t piece_checksum(std::span<const std::uint64_t> chunks) { return xxh64(std::as_bytes(chunks)); }
 
 void put(std::string& out, std::uint64_t value) {
@@ -98,7 +99,7 @@ Status system_error(const std::string& path, std::string_view what) {
                                             : internal_error(std::move(message));
 }
 
-// A file that is ours alone to write.
+// Checks that only this user can write the file.
 Status check_owner(const std::string& path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
@@ -117,7 +118,7 @@ struct PackedFile::Parsed {
   PackedFileHead head;
   std::map<std::string, PackedPiece, std::less<>> pieces;
   std::vector<std::span<const std::byte>> order;
-  std::vector<std::uint64_t> checksums;  // checksums of `order`
+  std::vector<std::uint64_t> checksums;  // in the order of `order`
 };
 
 Result<PackedFile::Parsed> PackedFile::parse_index(std::span<const std::byte> bytes) {
@@ -179,7 +180,7 @@ Result<std::shared_ptr<const PackedFile>> PackedFile::open(const std::string& pa
                                                            ThreadPool* pool, const Progress& progress) {
   PAGODA_RETURN_IF_ERROR(check_owner(path));
   PAGODA_ASSIGN_OR_RETURN(std::shared_ptr<MappedFile> mapped, MappedFile::open(path));
-  // Read from the disk, too, in huge pages.
+  // Reads from the disk in huge pages, too.
   const auto all = mapped->bytes();
   if (!all.empty()) ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_HUGEPAGE);
   auto parsed = parse(all, key, pool, progress);
@@ -210,7 +211,7 @@ Result<PackedFileWriter> PackedFileWriter::create(const std::string& path, Packe
   writer.file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (writer.file_ < 0) return system_error(path, "make");
   writer.path_ = path;
-  PAGODA_RETURN_IF_ERROR(writer.append(std::vector<std::byte>(kAlignment)));  // the header's place
+  PAGODA_RETURN_IF_ERROR(writer.append(std::vector<std::byte>(kAlignment)));  // reserves space for the header
   put(writer.index_, head.key);
   put(writer.index_, head.source);
   return writer;
@@ -237,7 +238,7 @@ Status PackedFileWriter::write(std::uint64_t offset, std::span<const std::byte> 
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) return system_error(path_, "write");
 #ifdef SYNC_FILE_RANGE_WRITE
-    // Begins to write now what finish() has to wait for.
+    // Starts writing now what finish() would have to wait for.
     ::sync_file_range(file_, static_cast<off_t>(offset), wrote, SYNC_FILE_RANGE_WRITE);
 #endif
     offset += static_cast<std::uint64_t>(wrote);

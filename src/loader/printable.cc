@@ -8,7 +8,8 @@ namespace pagoda {
 
 namespace {
 
-// Length of the well-formed character at the start of `text`, which is not empty; 0 when there is none.
+// Returns the length of the well-formed character at the start of `text`, which must not be empty; 0 if there
+// is none.
 std::size_t character_length(std::string_view text) {
   const std::size_t length = utf8_length(text.front());
   return length <= text.size() && is_valid_utf8(text.substr(0, length)) ? length : 0;

@@ -12,7 +12,7 @@ namespace {
 
 namespace json = boost::json;
 
-// A size of groups as they are written: -1 means a whole row.
+// Sets the group size as files write it: -1 means a whole row.
 void set_group(WeightScheme& scheme, std::int64_t group, const Fields& fields) {
   scheme.scales = group == -1 ? ScaleShape::channel : ScaleShape::group;
   if (group > 0)
@@ -56,7 +56,8 @@ Status read_gptq(const Fields& fields, Quantization& out) {
   if (fields.boolean("is_bitblas_format", false)) return refuse(out.method, "in the 'bitblas' layout");
   out.zeros_less_one = format == "gptq";
   PAGODA_RETURN_IF_ERROR(read_gptq_scheme(fields, {.scales = ScaleShape::group, .group_size = 128}, out));
-  // GPTQModel: "-:PATTERN" is not quantised, "+:PATTERN" or PATTERN otherwise.
+  // GPTQModel: modules matching "-:PATTERN" are not quantised; those matching "+:PATTERN" or PATTERN have
+  // other options.
   const json::object* overrides = fields.object("dynamic");
   if (overrides == nullptr) return ok_status();
   Status status;
@@ -71,7 +72,7 @@ Status read_gptq(const Fields& fields, Quantization& out) {
   return status;
 }
 
-// AutoRound stores as GPTQ or AWQ do, and has overrides by module, of which those in 16 bits are none.
+// AutoRound stores like GPTQ or AWQ, and has overrides per module; modules in 16 bits are not quantised.
 Status read_auto_round(const Fields& fields, Quantization& out) {
   const std::string packing = fields.word("packing_format", "auto_round:auto_gptq");
   if (const std::string type = fields.word("data_type", "int"); type != "int")
@@ -103,7 +104,7 @@ Status read_auto_round(const Fields& fields, Quantization& out) {
   return status;
 }
 
-// Dynamic scales for so many of a token's e4m3 numbers.
+// Dynamic scales for each `group` of a token's e4m3 numbers.
 LinearArithmetic in_groups(std::int64_t group) {
   if (group % 64 != 0) return {};
   return {
@@ -136,14 +137,14 @@ Status read_fp8(const Fields& fields, Quantization& out) {
   out.schemes.push_back(scheme);
   if (scheme.scales == ScaleShape::block && scheme.activations.scales == InputScale::row)
     out.schemes.back().activations = in_groups(scheme.block_columns);
-  // Some of its modules may have scales by row or for all of the tensor, whatever it says.
+  // Some modules may have a scale per row or per tensor, whatever the file says.
   for (const ScaleShape other : {ScaleShape::tensor, ScaleShape::channel})
     if (scheme.scales != other)
       out.schemes.push_back({.number = scheme.number, .scales = other, .activations = scheme.activations});
   return ok_status();
 }
 
-// compressed-tensors' input_activations. Those in 4 bits, and int8 with zero points, are not computed.
+// compressed-tensors' input_activations. 4-bit ones, and int8 with zero points, are not supported.
 LinearArithmetic activations_of(const json::object* args, Status& status) {
   if (args == nullptr) return {};
   const Fields fields(*args, status);
@@ -215,7 +216,7 @@ Status read_groups(const json::object& groups, Quantization& out) {
     Status status;
     const Fields fields(group.get_object(), status);
     const json::object* weights = fields.object("weights");
-    if (weights == nullptr) continue;  // activations alone
+    if (weights == nullptr) continue;  // only activations are quantised
     WeightScheme scheme;
     PAGODA_RETURN_IF_ERROR(read_arguments(*weights, out.method, scheme));
     scheme.activations = activations_of(fields.object("input_activations"), status);
@@ -247,7 +248,7 @@ Status read_compressed_tensors(const Fields& fields, Quantization& out) {
   return ok_status();
 }
 
-// One of modelopt's algorithms.
+// Reads one of modelopt's algorithms.
 Status read_algorithm(std::string_view algorithm, std::int64_t group, Quantization& out) {
   if (algorithm == "nvfp4" || algorithm == "nvfp4_awq" || algorithm == "w4a16_nvfp4") {
     if (group != 16) return refuse(out.method, concat("NVFP4 with groups of ", group));
@@ -296,11 +297,11 @@ Status read_modelopt(const Fields& fields, Quantization& out) {
   if (!algorithm.empty()) return read_algorithm(algorithm, group, out);
   if (fields.find(fields.given({"kv_cache_quant_algo", "kv_cache_scheme"})) == nullptr)
     return corrupt_data("modelopt's 'quant_algo' is missing");
-  out.method = QuantizationMethod::none;  // the KV cache alone
+  out.method = QuantizationMethod::none;  // only the KV cache is quantised
   return ok_status();
 }
 
-// Weights of -1, 0 and 1, and activations of 8 bits.
+// Weights of -1, 0 and 1, and 8-bit activations.
 Status read_bitnet(const Fields& fields, Quantization& out) {
   if (const std::string mode = fields.word("quantization_mode", "offline"); mode != "offline")
     return refuse(out.method, concat("in the mode '", printable(mode, 40), "'"));

@@ -1,11 +1,11 @@
 #pragma once
-// Quantization: how a Hugging Face folder says that its weights are quantised, one description for all
-// methods: config.json's `quantization_config` (older compressed-tensors: `compression_config`), modelopt's
-// hf_quant_config.json, or what AutoAWQ and AutoGPTQ wrote beside config.json at first. It says which numbers
-// the weights are, and how scales are shared; which tensors are quantised, the file's tensors say themselves
-// (quantized_tensors.h), so that lists of ignored modules need no names of families. Anything that is not
-// understood is refused by the method's name. Source: transformers 5.24 utils/quantization_config.py,
-// compressed-tensors 0.20, vLLM's documentation, mlx-lm 0.31.
+// Quantization: how a Hugging Face folder's weights are quantised, in one form for all methods. Read from
+// config.json's `quantization_config` (older compressed-tensors: `compression_config`), modelopt's
+// hf_quant_config.json, or the files that early AutoAWQ and AutoGPTQ wrote beside config.json. It describes
+// the stored numbers and the sharing of scales; the tensors themselves show which weights are quantised
+// (quantized_tensors.h), so lists of ignored modules need no names of families. Unknown options are refused
+// by the method's name. Source: transformers 5.24 utils/quantization_config.py, compressed-tensors 0.20,
+// vLLM's documentation, mlx-lm 0.31.
 #include <array>
 #include <boost/json.hpp>
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class QuantizationMethod : std::uint8_t {
   mxfp4,
 };
 
-// The numbers that weights are stored as.
+// The numbers in which weights are stored.
 enum class QuantizedNumber : std::uint8_t {
   int2,
   int3,
@@ -43,69 +43,69 @@ enum class QuantizedNumber : std::uint8_t {
   int6,
   int8,
   e4m3,   // 8-bit floats without infinities
-  mxfp8,  // e4m3 with a power of two for 32 of them
-  mxfp4,  // e2m1 with a power of two for 32 of them
-  nvfp4,  // e2m1 with an e4m3 scale for 16 of them, and one float for the tensor
+  mxfp8,  // e4m3 with a power of two per 32 numbers
+  mxfp4,  // e2m1 with a power of two per 32 numbers
+  nvfp4,  // e2m1 with an e4m3 scale per 16 numbers, and a float per tensor
   nf4,    // bitsandbytes' tables of 16 values
   fp4,
 };
 
-// Weights that share a scale.
+// The weights that share a scale.
 enum class ScaleShape : std::uint8_t { tensor, channel, group, block };
 
 struct WeightScheme {
   QuantizedNumber number = QuantizedNumber::int4;
   ScaleShape scales = ScaleShape::group;
-  std::int32_t group_size = 0;                     // a row's neighbours; ScaleShape::group
-  std::int32_t block_rows = 0, block_columns = 0;  // ScaleShape::block
+  std::int32_t group_size = 0;                     // neighbours in a row; for ScaleShape::group
+  std::int32_t block_rows = 0, block_columns = 0;  // for ScaleShape::block
   bool zero_points = false;
-  bool activation_order = false;      // columns name their group
-  LinearArithmetic activations = {};  // own: they are not quantised, or in a way that is not computed here
+  bool activation_order = false;      // each column names its group
+  LinearArithmetic activations = {};  // own: not quantised, or in an unsupported way
   bool operator==(const WeightScheme&) const = default;
 };
 
 struct Quantization {
   QuantizationMethod method = QuantizationMethod::none;
-  // The modules' schemes: what holds for most of them first, then those of overrides.
+  // The modules' schemes: the default first, then overrides.
   std::vector<WeightScheme> schemes = {};
-  bool zeros_less_one = false;  // GPTQ stores zero points less one, but not in its second format
-  bool inverse_scales = false;  // BitNet stores what weights are divided by, but not in its second format
-  // MLX: modules that have another scheme than the first, by their names in the folder, and which.
+  bool zeros_less_one = false;  // GPTQ stores zero points minus one, except in its second format
+  bool inverse_scales = false;  // BitNet stores divisors of weights, except in its second format
+  // MLX: indices of schemes other than the first, by the module's name in the folder.
   std::map<std::string, std::size_t, std::less<>> modules = {};
 
-  // Whether some module's weights are these; any may be where tensors alone say how they are stored.
+  // True if some module's weights have this form; always true if only the tensors tell how they are stored.
   bool says(QuantizedNumber number) const;
   bool says(ScaleShape scales) const;
-  // "AWQ (int4, groups of 128, zero points)"; empty: not quantised.
+  // E.g. "AWQ (int4, groups of 128, zero points)"; empty: not quantised.
   std::string text() const;
 };
 
-// Integers of so many bits, where there are such; and their bits.
+// Returns the integer type of `bits` bits, if it exists; and the reverse.
 std::optional<QuantizedNumber> integer_of(std::int64_t bits);
 std::int32_t bits_of(QuantizedNumber integer);
 
-// The name people know the method by.
+// Returns the method's usual name.
 std::string_view quantization_name(QuantizationMethod method);
 
-// Reads the object itself. unimplemented: by the method's name, a method or an option that is not supported;
-// corrupt_data: a field that cannot be.
+// Reads the object itself. unimplemented: a method or option that is not supported, naming the method.
+// corrupt_data: an impossible field.
 Result<Quantization> read_quantization(const boost::json::object& how);
 
-// Files beside config.json that say it where config.json does not: modelopt's, AutoAWQ's and AutoGPTQ's.
+// Files beside config.json that may hold the description: modelopt's, AutoAWQ's and AutoGPTQ's.
 inline constexpr std::array<std::string_view, 3> kQuantizationFiles = {
     "hf_quant_config.json", "quant_config.json", "quantize_config.json"};
-// The text of a file of the folder; nullopt: there is none. Without a function there are no files beside
+// Returns the text of a file in the folder; nullopt if absent. An empty function means no files beside
 // config.json.
 using SideFile = std::function<std::optional<std::string>(std::string_view name)>;
 Result<Quantization> read_quantization_files(std::string_view config_json, const SideFile& side_file);
 
-// The method's name in small letters, as it is written or, where it is not, as the other fields tell.
+// Returns the method's name in lower case, as stated or, if absent, as inferred from the other fields.
 std::string quantization_method(const boost::json::object& how);
 
-// The object of config.json that says it; null: there is none.
+// Returns the object of config.json that describes the quantisation; null if absent.
 const boost::json::object* quantization_object(const boost::json::object& config);
 
-// The error for weights that are quantised otherwise.
+// Returns the error for weights quantised by another method.
 Status unsupported_quantization(std::string_view method);
 
 }  // namespace pagoda

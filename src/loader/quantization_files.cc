@@ -1,4 +1,4 @@
-// Quantization: the files of a folder that say it, and the method that they mean where they do not name it.
+// Quantization: finds its description in a folder's files, and infers the method if it is not named.
 #include "base/ascii.h"
 #include "base/assign_or_return.h"
 #include "base/strings.h"
@@ -22,13 +22,13 @@ const json::object* quantization_object(const json::object& config) {
   const json::object* const part = language_part(config);
   for (const json::object* each : {&config, part}) {
     if (each == nullptr) continue;
-    // MLX's own, beside which that of the model it was made of may still stand.
+    // MLX's own, which may stand beside that of the model that was converted.
     const json::object* const mlx = object_at(*each, "quantization");
     if (mlx != nullptr && quantization_method(*mlx) == "mlx") return mlx;
     for (const std::string_view name : {"quantization_config", "compression_config", "quantization"}) {
       const json::object* const how = object_at(*each, name);
       if (how == nullptr) continue;
-      // The first compressed-tensors had it one deeper, beside `sparsity_config`.
+      // The first compressed-tensors nested it one level deeper, beside `sparsity_config`.
       const json::object* const inner = object_at(*how, "quantization_config");
       return inner != nullptr ? inner : how;
     }
@@ -60,7 +60,7 @@ Result<Quantization> read_quantization_files(std::string_view config_json, const
     if (!text) continue;
     const Result<json::object> how = parse_json_object(*text, name);
     if (name == kQuantizationFiles.front()) return how ? read_quantization(*how) : how.error();
-    // Others use these names, too, for files of their own.
+    // Other programs use these names for their own files.
     if (how && (quantization_method(*how) == "awq" || quantization_method(*how) == "gptq"))
       return read_quantization(*how);
   }

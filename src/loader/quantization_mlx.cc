@@ -1,4 +1,4 @@
-// Quantization: MLX's, a scheme for all modules and, under a module's name, that of one which has another.
+// Quantization: MLX's: one scheme for all modules, and under a module's name a different one for that module.
 // Source: mlx-lm's utils.py and MLX's nn.quantize.
 #include <algorithm>
 #include <iterator>
@@ -12,8 +12,8 @@ namespace {
 
 struct Mode {
   std::string_view name;
-  std::int64_t bits, group;  // they apply where none is given; floats have these alone
-  QuantizedNumber number;    // floats have this one
+  std::int64_t bits, group;  // defaults; for floats the only valid values
+  QuantizedNumber number;    // for floats
 };
 constexpr Mode kModes[] = {{"affine", 4, 64, QuantizedNumber::int4},
                            {"mxfp4", 4, 32, QuantizedNumber::mxfp4},

@@ -1,4 +1,4 @@
-// Quantization: how it is said in words.
+// Quantization: its description in words.
 #include <algorithm>
 #include <iterator>
 
@@ -47,7 +47,7 @@ std::string scheme_text(const WeightScheme& scheme) {
   return out;
 }
 
-constexpr std::int32_t kBits[] = {2, 3, 4, 5, 6, 8};  // the integers' bits, in their order
+constexpr std::int32_t kBits[] = {2, 3, 4, 5, 6, 8};  // the integers' bits, in the order of the enum
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// bitsandbytes' 4 bits: codes of a table of 16 values, which the file has, in blocks of all elements one
-// after the other, whatever the rows; two to a byte, the first in the upper half. Blocks' largest magnitudes
-// are floats, or again codes of a table with magnitudes of their own. A tensor of JSON says the rest.
+// bitsandbytes' 4 bits: codes of a 16-value table, stored in the file, in blocks of consecutive elements
+// regardless of rows; two codes per byte, the first in the upper half. A block's largest magnitude is a
+// float, or itself a code of a table with its own magnitudes. A tensor of JSON holds the rest.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -24,8 +24,8 @@ struct Blocks {
   std::int64_t size = 64, elements = 0;
   float table[16] = {};
   ScaleValues magnitudes = {};
-  // Magnitudes may be codes themselves: these, their table, the magnitudes of blocks of them, and what is
-  // added.
+  // If magnitudes are codes themselves: the codes, their table, the magnitudes of blocks of codes, and an
+  // offset.
   const std::uint8_t* magnitude_codes = nullptr;
   std::vector<float> nested_table = {};
   ScaleValues nested_magnitudes = {};
@@ -40,7 +40,7 @@ struct Blocks {
   }
 };
 
-// The JSON's fields, checked.
+// The checked fields of the JSON.
 struct State {
   std::vector<std::int64_t> shape;
   std::int64_t block_size = 0, nested_block_size = 0;
@@ -76,7 +76,7 @@ Result<State> read_state(const FileTensor& tensor) {
   return out;
 }
 
-// A table of `count` values.
+// Reads a table of `count` values.
 Result<std::vector<float>> read_table(const StoredTensors& stored, const std::string& name,
                                       std::int64_t count) {
   PAGODA_ASSIGN_OR_RETURN(const ScaleValues values, ScaleValues::find(stored, name));
@@ -87,7 +87,7 @@ Result<std::vector<float>> read_table(const StoredTensors& stored, const std::st
   return out;
 }
 
-// The blocks' magnitudes: F32, or codes.
+// Reads the blocks' magnitudes: F32, or codes.
 Status read_magnitudes(const StoredTensors& stored, const std::string& name, const State& state,
                        std::vector<std::string>& parts, Blocks& out) {
   parts.push_back(name + ".absmax");
@@ -125,7 +125,7 @@ Status decode_blocks(const Blocks& of, std::int64_t first, std::int64_t count, f
   return ok_status();
 }
 
-// DType::nf4: the magnitude before 64 codes, i and i + 16 of 32 in a byte.
+// DType::nf4: the magnitude precedes 64 codes; codes i and i + 16 of 32 share a byte.
 Status decode_nf4(const Blocks& of, std::int64_t first, std::int64_t count, std::byte* to) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(of.codes.data);
   const auto code = [&](std::int64_t at) { return bytes[at / 2] >> (at % 2 == 0 ? 4 : 0) & 15; };

@@ -1,7 +1,7 @@
-// Weights in 4-bit floats (e2m1), two to a byte, the first in the lower half. NVFP4: an e4m3 scale for 16
-// neighbours, and a number for the tensor by which modelopt multiplies scales (weight_scale_2) and
-// compressed-tensors divides them (weight_global_scale). MXFP4: a power of two for 32 neighbours; gpt-oss has
-// [.., rows, blocks, 16] bytes of such.
+// Weights in 4-bit floats (e2m1), two per byte, the first in the lower half. NVFP4: an e4m3 scale per 16
+// neighbours, and a number per tensor by which scales are multiplied (modelopt, weight_scale_2) or divided
+// (compressed-tensors, weight_global_scale). MXFP4: a power of two per 32 neighbours; gpt-oss stores bytes
+// [.., rows, blocks, 16].
 #include <cstring>
 
 #include "base/assign_or_return.h"
@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-// NVFP4's number of the tensor, or of each stacked matrix.
+// NVFP4's number per tensor, or per stacked matrix.
 struct Global {
   ScaleValues values = {};
   bool divides = false;
@@ -32,7 +32,7 @@ Result<Global> global_of(const StoredTensors& stored, const std::string& name, c
   return out;
 }
 
-// How NVFP4 is decoded: as values, or as blocks of DType::nvfp4_scaled.
+// Inputs of decoding NVFP4, to values or to blocks of DType::nvfp4_scaled.
 struct Nvfp4 {
   FileTensor codes;
   ScaleValues scales;
@@ -40,7 +40,7 @@ struct Nvfp4 {
   Global global = {};
   std::int64_t matrix_rows = 0, columns = 0;
 
-  // The number of the tensor for this row; corrupt_data where it is none.
+  // Reads the tensor's number for this row. corrupt_data: it is invalid.
   Status whole(std::int64_t row, float& value) const {
     PAGODA_RETURN_IF_ERROR(global.values.read(global.values.count() == 1 ? 0 : row / matrix_rows, value));
     if (!global.divides || value != 0) return ok_status();
@@ -67,13 +67,13 @@ Status decode_values(const Nvfp4& of, std::int64_t first, std::int64_t count, st
   return ok_status();
 }
 
-// 32 codes, two neighbours to a byte, as i and i + 16 in one.
+// Repacks 32 codes from two neighbours per byte to i and i + 16 per byte.
 void put_codes(const std::byte* pairs, std::byte* to) {
   const auto element = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & std::byte{15}; };
   for (int i = 0; i < 16; ++i) to[i] = element(i) | element(i + 16) << 4;
 }
 
-// DType::nvfp4_scaled: what scales are multiplied and divided by, 4 of them and 64 codes.
+// DType::nvfp4_scaled: the factor and divisor of scales, 4 scales and 64 codes.
 Status decode_nvfp4(const Nvfp4& of, std::int64_t first, std::int64_t count, std::byte* to) {
   const std::int64_t blocks = of.columns / 64;
   for (std::int64_t row = first; row < first + count; ++row) {
@@ -93,7 +93,7 @@ Status decode_nvfp4(const Nvfp4& of, std::int64_t first, std::int64_t count, std
   return ok_status();
 }
 
-// Whether there is a scale for each `group` neighbours.
+// Checks that there is a scale per `group` neighbours.
 Status check_groups(const FileTensor& scales, const QuantizedWeight& weight, std::int64_t group) {
   std::vector<std::int64_t> needed = weight.shape;
   needed.back() /= group;
@@ -102,7 +102,7 @@ Status check_groups(const FileTensor& scales, const QuantizedWeight& weight, std
                     ", which does not fit to weights of ", shape_text(weight.shape));
 }
 
-// DType::mxfp4: the power of two before elements i and i + 16 in a byte.
+// DType::mxfp4: the power of two precedes bytes of elements i and i + 16.
 Status decode_mxfp4(const FileTensor& codes, const FileTensor& powers, std::int64_t columns,
                     std::int64_t first, std::int64_t count, std::byte* to) {
   const std::int64_t blocks = columns / 32;

@@ -1,5 +1,5 @@
-// Weights in 8-bit floats: e4m3 bytes of the weight's own shape, and scales for the tensor, for each row, or
-// for blocks of rows and columns, of which the last may be smaller. Of stacked experts each has its own.
+// Weights in 8-bit floats: e4m3 bytes in the weight's shape, and scales per tensor, per row, or per block of
+// rows and columns, of which the last may be smaller. Stacked experts have separate scales.
 #include <algorithm>
 #include <cstring>
 
@@ -15,13 +15,13 @@ namespace {
 
 std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
 
-// A scale for `rows` x `columns` weights of each matrix.
+// Each matrix has a scale per `rows` x `columns` weights.
 struct ScaleBlocks {
   std::int64_t rows = 0, columns = 0;
   ScaleShape shape = ScaleShape::tensor;
 };
 
-// How `scales` are shared by a weight [.., rows, columns]; nullopt: their shape fits to nothing.
+// How a weight [.., rows, columns] shares `scales`; nullopt if their shape does not fit.
 std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<std::int64_t>& weight,
                                      const ScaleValues& scales) {
   const std::int64_t columns = weight.back(), rows = weight[weight.size() - 2];
@@ -34,14 +34,14 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
              columns <= scheme.block_columns;
     });
     if (block) return ScaleBlocks{all_rows, columns, ScaleShape::block};
-    // A table of one entry beside a matrix of several blocks is a damaged one.
+    // A table with one entry for a matrix of several blocks is damaged.
     const bool is_table = scales.shape().size() > 1 && how.says(ScaleShape::block);
     if (all_rows > 1 && (is_table || !how.says(ScaleShape::tensor))) return std::nullopt;
     return ScaleBlocks{all_rows, columns, ScaleShape::tensor};
   }
   std::vector<std::int64_t> shape = scales.shape();
   if (shape.size() + 1 == weight.size()) shape.push_back(1);  // [rows], or [experts, rows]
-  // A scale for each expert: [experts], or with dimensions of 1.
+  // One scale per expert: [experts], or with dimensions of 1.
   if (matrices > 1 && scales.count() == matrices && scales.shape().front() == matrices)
     return ScaleBlocks{rows, columns};
   if (shape.size() != weight.size() || !std::equal(shape.begin(), shape.end() - 2, weight.begin()))
@@ -59,7 +59,7 @@ std::optional<ScaleBlocks> shared_by(const Quantization& how, const std::vector<
 
 bool is_no_number(std::uint8_t bits) { return (bits & 0x7f) == 0x7f; }
 
-// Both return the end of what they write.
+// Both return the end of their output.
 std::byte* put_values(const std::uint8_t* numbers, std::int64_t count, float scale, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i, to += sizeof(float)) {
     const float value = e4m3_value(numbers[i]) * scale;
@@ -67,7 +67,7 @@ std::byte* put_values(const std::uint8_t* numbers, std::int64_t count, float sca
   }
   return to;
 }
-// DType::fp8: the scale before 32 numbers.
+// DType::fp8: the scale precedes 32 numbers.
 std::byte* put_numbers(const std::uint8_t* numbers, std::int64_t count, float scale, std::byte* to) {
   for (std::int64_t i = 0; i < count; i += 32, to += 36) {
     std::memcpy(to, &scale, sizeof scale);
@@ -94,8 +94,8 @@ Result<QuantizedWeight> float8_weight(const Quantization& how, const StoredTenso
                       .parts = {weight.name, scale}};
   const std::int64_t columns = out.columns(),
                      rows = block->rows == out.rows() ? out.rows() : weight.shape[weight.shape.size() - 2];
-  // Blocks of the numbers themselves, where a panel's 128 inputs have one scale; stacked ones may be
-  // [experts, in, out], and 32 rows have one then, too.
+  // Uses blocks of the stored numbers if each 128 inputs of a panel share a scale; stacked weights may be
+  // [experts, in, out], where 32 rows must share one, too.
   const bool as_stored = columns % 32 == 0 && (block->columns >= columns || block->columns % 128 == 0) &&
                          (weight.shape.size() == 2 || block->rows >= rows || block->rows % 32 == 0);
   if (as_stored) out.dtype = DType::fp8;

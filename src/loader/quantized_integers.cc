@@ -1,6 +1,6 @@
-// Integers with a scale, and often a zero point, for a group of a row's neighbours. GPTQ and AWQ store them
-// [in, out], eight or four to a 32-bit word, or, in 3 bits, 32 to three words; compressed-tensors [out, in].
-// In GPTQ's activation order each column names its group. Source: AutoGPTQ's and AutoAWQ's packers,
+// Integers with a scale, and often a zero point, per group of neighbours in a row. GPTQ and AWQ store them as
+// [in, out], eight or four per 32-bit word, or 32 per three words in 3 bits; compressed-tensors as [out, in].
+// With GPTQ's activation order, each column names its group. Source: AutoGPTQ's and AutoAWQ's packers,
 // compressed-tensors 0.20 pack_quantized, vLLM's loaders.
 #include <algorithm>
 #include <array>
@@ -17,9 +17,10 @@
 namespace pagoda {
 namespace {
 
-// The size of so many groups, which must be one that the folder says; a single one is a row.
+// Returns the group size for this many groups, which must be one that the folder names; a single group is a
+// row.
 Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, const ScaleValues& scales) {
-  if (of.groups == 1 && how.schemes.empty()) return of.columns;  // the tensors alone say how
+  if (of.groups == 1 && how.schemes.empty()) return of.columns;  // only the tensors tell
   for (const WeightScheme& scheme : how.schemes) {
     const bool of_rows = scheme.scales != ScaleShape::group || scheme.group_size >= of.columns;
     if (of.groups == 1 && of_rows) return of.columns;
@@ -29,7 +30,7 @@ Result<std::int64_t> group_size_of(const Quantization& how, const Integers& of, 
                     " columns, which are not those of ", how.text());
 }
 
-// [in / 8, out] or, AWQ, [in, out / 8]: what both have.
+// The common parts of GPTQ, [in / 8, out], and AWQ, [in, out / 8].
 struct Parts {
   FileTensor codes, zeros;
   std::string module;
@@ -55,7 +56,7 @@ Result<Parts> parts_of(const StoredTensors& stored, const FileTensor& weight) {
                std::move(of)};
 }
 
-// Whether all modules in so many bits have what a scheme says.
+// True if the scheme of every module with this many bits sets `what`.
 bool all_have(const Quantization& how, std::int32_t bits, bool WeightScheme::* what) {
   bool any = false;
   for (const WeightScheme& scheme : how.schemes) {
@@ -70,7 +71,7 @@ Status missing(const Quantization& how, const std::string& name) {
   return bad_tensor(name, "is missing, which ", how.text(), " needs");
 }
 
-// Reads `<module>.g_idx`. Where it says what neighbours would say, it is left out.
+// Reads `<module>.g_idx`. It is dropped if it only describes contiguous groups.
 Status read_group_indices(const StoredTensors& stored, const std::string& name, Integers& of,
                           std::vector<std::string>& parts, const Quantization& how) {
   if (stored.contains(name)) {
@@ -146,7 +147,7 @@ Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors&
     return wrong_shape(parts.codes, concat("its zero points ", shape_text(parts.zeros.shape),
                                            " and its scales ", shape_text(of.scales.shape())));
   PAGODA_ASSIGN_OR_RETURN(of.group_size, group_size_of(how, of, of.scales));
-  // Neighbours 0, 2, 4 and 6 of eight lie in the lower half of a word.
+  // Elements 0, 2, 4 and 6 of eight neighbours are in the lower half of a word.
   static constexpr std::array<int, 8> kShift = {0, 16, 4, 20, 8, 24, 12, 28};
   const auto code = [](const FileTensor& packed, std::int64_t line, std::int64_t line_words,
                        std::int64_t row) {
@@ -167,7 +168,7 @@ Result<QuantizedWeight> awq_weight(const Quantization& how, const StoredTensors&
 
 namespace {
 
-// Scales [rows, groups], [rows], or one; as many zero points where there are any.
+// Takes scales [rows, groups], [rows], or one; and as many zero points, if any.
 Status take_scales(const Quantization& how, const StoredTensors& stored, const std::string& name,
                    Integers& of) {
   PAGODA_ASSIGN_OR_RETURN(auto scales, ScaleValues::find(stored, name));
@@ -187,7 +188,7 @@ Status take_scales(const Quantization& how, const StoredTensors& stored, const s
   return ok_status();
 }
 
-// Zero points of compressed-tensors, which count from the middle: bytes beside the scales, or packed along
+// Takes compressed-tensors' zero points, relative to the middle: bytes in the scales' shape, or packed along
 // the rows.
 Status take_zero_points(const Quantization& how, const StoredTensors& stored, const std::string& name,
                         Integers& of, std::vector<std::string>& parts) {
@@ -219,12 +220,12 @@ Status take_zero_points(const Quantization& how, const StoredTensors& stored, co
   return ok_status();
 }
 
-// Unset group indices are all -1.
+// True if all group indices are -1: unset.
 bool is_unset(const FileTensor& indices) {
   return indices.type == "I32" && indices.bytes > 0 && all_bytes_are(stored_bytes(indices), std::byte{255});
 }
 
-// A shape that is written as a tensor.
+// Reads a shape that is stored as a tensor.
 Result<std::vector<std::int64_t>> written_shape(const StoredTensors& stored, const std::string& name) {
   PAGODA_ASSIGN_OR_RETURN(const FileTensor tensor, stored_tensor(stored, name));
   const std::int64_t each = tensor.type == "I64" ? 8 : tensor.type == "I32" ? 4 : 0;
@@ -276,7 +277,7 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
   Integers of{.name = weight.name, .bits = 8, .rows = codes.shape[0], .columns = codes.shape[1]};
   std::vector<std::string> parts = {weight.name};
   const std::string module = weight.name.substr(0, weight.name.rfind(".weight"));
-  const bool largest = stored.contains(module + ".SCB");  // bitsandbytes: the magnitude that 127 stands for
+  const bool largest = stored.contains(module + ".SCB");  // bitsandbytes: the magnitude of code 127
   parts.push_back(largest ? module + ".SCB" : weight.name + "_scale");
   PAGODA_RETURN_IF_ERROR(take_scales(how, stored, parts.back(), of));
   if (largest) of.scales.divide_by(127);
@@ -288,11 +289,11 @@ Result<QuantizedWeight> int8_weight(const Quantization& how, const StoredTensors
       to[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(from[i]) ^ 0x80);
   };
   QuantizedWeight out = weight_of(std::move(of), std::move(parts));
-  if (!how.says(QuantizedNumber::int8)) out.number = QuantizedNumber::int4;  // W4A8 in bytes
+  if (!how.says(QuantizedNumber::int8)) out.number = QuantizedNumber::int4;  // W4A8, stored as bytes
   return out;
 }
 
-// Byte [row, column] has the weights of rows `row`, `row` + rows, ..., each two bits, which count from -1.
+// Byte [row, column] has the 2-bit weights of rows `row`, `row` + rows, ...; codes start at -1.
 Result<QuantizedWeight> ternary_weight(const Quantization& how, const StoredTensors& stored,
                                        const FileTensor& weight) {
   PAGODA_ASSIGN_OR_RETURN(auto bytes, find_part(stored, weight.name, "U8", 2));

@@ -1,7 +1,7 @@
-// MLX's weights: [.., out, words], a row's codes one after the other from the lowest bits of its words on,
-// whatever their width. Integers have scales and minima (`biases`) in tensors of their own, floats scales in
-// bytes: NVFP4 e4m3 numbers and none of the tensor, MXFP4 and MXFP8 powers of two. Source: MLX's quantize(),
-// and its README of quantisation modes.
+// MLX's weights: [.., out, words], a row's codes packed from the lowest bits of its words on, in any width.
+// Integers have scales and minima (`biases`) in separate tensors; floats have scales as bytes: NVFP4 e4m3
+// numbers without a number per tensor, MXFP4 and MXFP8 powers of two. Source: MLX's quantize(), and its
+// README of quantisation modes.
 #include "base/assign_or_return.h"
 #include "base/strings.h"
 #include "loader/integer_weight.h"
@@ -49,7 +49,7 @@ Result<QuantizedWeight> integers(const Quantization& how, const WeightScheme& sc
   return weight_of(std::move(of), {weight.name, module + ".scales", module + ".biases"});
 }
 
-// The same bytes as other packages' tensors, under the names that their readers look for.
+// Passes the same bytes to other packages' readers, under the names that they expect.
 Result<QuantizedWeight> floats(const WeightScheme& scheme, const StoredTensors& stored,
                                const FileTensor& weight, const std::string& module) {
   static constexpr float kOne = 1;

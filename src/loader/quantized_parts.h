@@ -1,5 +1,5 @@
 #pragma once
-// A folder of one quantised weight, made part by part, for tests.
+// For tests: a folder with one quantised weight, built part by part.
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace pagoda::testing {
 
-// A file of one weight, quantised; tensors are written in the order in which they are added.
+// A file with one quantised weight; tensors are written in the order in which they are added.
 class Parts {
  public:
   Parts& add(const std::string& name, const std::string& type, const std::string& shape,
@@ -29,7 +29,7 @@ class Parts {
     scratch_.write("model.safetensors", safetensors("{" + header_ + "}", data_));
     return ModelSource::open(scratch_.path());
   }
-  // The error of opening it, or of bringing in `w.weight`.
+  // Returns the error of opening it, or of bringing in `w.weight`.
   std::string refused(const std::string& how) const {
     const auto source = open(how);
     if (!source) return source.error().message();

@@ -21,10 +21,10 @@ constexpr std::int64_t kPageBytes = 4096;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kTensorPage - 1) / kTensorPage * kTensorPage; }
 
-// A tensor that has the numbers of a quantised weight.
+// A tensor that holds the numbers of a quantised weight.
 struct Found {
   MakeWeight* make = nullptr;
-  std::string name;  // the weight's
+  std::string name;  // name of the weight
 };
 
 std::string without(std::string_view name, std::string_view end) {
@@ -33,12 +33,12 @@ std::string without(std::string_view name, std::string_view end) {
 
 constexpr std::string_view kQweight = ".qweight", kPacked = "_packed";
 
-// gpt-oss' MXFP4, whose powers of two are `_scales` beside it.
+// True for gpt-oss' MXFP4, whose powers of two are in the corresponding `_scales`.
 bool has_mxfp4_blocks(const FileTensor& tensor) {
   return tensor.type == "U8" && tensor.name.ends_with("_blocks");
 }
 
-// The first compressed-tensors wrote zero points of 8-bit floats, which are zeros.
+// The first compressed-tensors wrote zero points for 8-bit floats, all zero.
 bool is_no_zero_point(const FileTensor& tensor) {
   return tensor.type == "F8_E4M3" && tensor.name.ends_with("_zero_point") &&
          all_bytes_are(stored_bytes(tensor), std::byte{0});
@@ -47,7 +47,7 @@ bool is_no_zero_point(const FileTensor& tensor) {
 Found found_in(const Quantization& how, const StoredTensors& stored, const FileTensor& tensor) {
   const std::string& name = tensor.name;
   const auto has = [&](std::string_view end) { return stored.contains(concat(name, end)); };
-  if ((tensor.type == "U8" || tensor.dtype) &&  // bytes of any type: bnb_4bit_quant_storage
+  if ((tensor.type == "U8" || tensor.dtype) &&  // bytes in any type: bnb_4bit_quant_storage
       (has(".quant_state.bitsandbytes__nf4") || has(".quant_state.bitsandbytes__fp4")))
     return {bitsandbytes_weight, name};
   if (name.ends_with(kQweight))
@@ -67,7 +67,7 @@ Found found_in(const Quantization& how, const StoredTensors& stored, const FileT
   return {};
 }
 
-// Tensors beside quantised weights: scales of activations, and others that are not used.
+// True for tensors beside quantised weights: scales of activations, and other unused ones.
 bool is_no_weight(std::string_view name) {
   constexpr auto kEnds = std::to_array<std::string_view>(
       {".input_scale", ".input_global_scale", ".activation_scale", ".input_scale_ub", ".output_scale",
@@ -77,7 +77,7 @@ bool is_no_weight(std::string_view name) {
          std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-// A weight that is stored as it is, made by copying its rows.
+// Makes a weight that is stored unquantised, by copying its rows.
 QuantizedWeight copied_weight(const FileTensor& tensor) {
   QuantizedWeight out{.dtype = *tensor.dtype, .shape = tensor.shape, .parts = {tensor.name}};
   const std::int64_t row_bytes = dtype_bytes(out.dtype, out.columns());
@@ -88,7 +88,7 @@ QuantizedWeight copied_weight(const FileTensor& tensor) {
   return out;
 }
 
-// The stored place of a row, of heads whose rows alternate between their halves.
+// Returns the stored position of a row, in heads whose rows alternate between their halves.
 std::int64_t alternating_place(std::int64_t row, std::int64_t head_size) {
   const std::int64_t half = head_size / 2, in_head = row % head_size;
   return row - in_head + 2 * (in_head % half) + in_head / half;
@@ -107,7 +107,7 @@ Status read_alternating(const std::string& name, std::int64_t head_size, Quantiz
   return ok_status();
 }
 
-// Factors of activations, which AWQ's searches leave where no matrix before takes them.
+// True for factors of activations, which AWQ's search leaves if no preceding matrix can absorb them.
 bool scales_activations(std::string_view name) {
   return name.ends_with(".pre_quant_scale") || name.ends_with(".act.scales");
 }
@@ -231,10 +231,10 @@ Status QuantizedTensors::bring_in(const TensorView& tensor, ThreadPool* pool) co
   return ok_status();
 }
 
-// Those from `first` to before `end` that are not ready.
+// Decodes the rows [first, end) that are not ready.
 Status QuantizedTensors::decode_rows(const Place& place, std::int64_t first, std::int64_t end,
                                      ThreadPool* pool) {
-  constexpr std::int64_t kRows = 64;  // at once: some layouts have neighbours of a column together
+  constexpr std::int64_t kRows = 64;  // per task: some layouts store neighbours of a column together
   if (place.ready.empty()) place.ready.resize(static_cast<std::size_t>(place.weight.rows()));
   const auto is_ready = [&](std::int64_t row) { return place.ready[static_cast<std::size_t>(row)]; };
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first row, rows

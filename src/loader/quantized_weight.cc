@@ -17,7 +17,7 @@
 namespace pagoda {
 namespace {
 
-// 2^(bits - 127); 255 is not a number.
+// Returns 2^(bits - 127); 255 is NaN.
 float power_of_two(std::uint8_t bits) {
   if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
   return bits == 0 ? 0x1p-127f : std::bit_cast<float>(std::uint32_t{bits} << 23);
@@ -58,7 +58,7 @@ Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors&
     if (inputs.scale > 0) return inputs;
     return bad_tensor(scales.name(), "has no scale above 0");
   }
-  inputs.scales = InputScale::row;  // some modules have none
+  inputs.scales = InputScale::row;  // some modules have no scale
   return inputs;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-// QuantizedWeight: one weight that a folder stores quantised, in a few tensors, as the model means it. Here
-// are the makers, one for each way of storing: they check all shapes against each other and against what the
-// folder says (quantization.h), and read the bytes only when rows are asked for. What the rows come in is
-// float32, or blocks that hold the stored numbers themselves where such there are (int4, int8, MXFP4).
-// Threads: `decode` may be called by several at once.
+// QuantizedWeight: one weight that a folder stores quantised, in a few tensors, with its dequantised meaning.
+// The makers, one per way of storing, check all shapes against each other and against the description
+// (quantization.h), and read bytes only when rows are requested. Rows are decoded to float32, or to blocks
+// that hold the stored numbers exactly if such a type exists (int4, int8, MXFP4). Threads: `decode` may be
+// called concurrently.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,12 +26,12 @@ using StoredTensors = std::map<std::string, FileTensor, std::less<>>;
 struct QuantizedWeight {
   QuantizedNumber number = QuantizedNumber::int4;
   ScaleShape scales = ScaleShape::group;
-  DType dtype = DType::f32;             // decoded rows'
+  DType dtype = DType::f32;             // type of decoded rows
   std::vector<std::int64_t> shape;      // [.., out, in]
-  std::vector<std::string> parts = {};  // stored tensors that it is made of
-  LinearArithmetic inputs = {};         // as its scheme asks for
-  // Rows first to first + count - 1, all outer dimensions counted together, to `to`. corrupt_data: a scale
-  // that is not a number, a weight that is none.
+  std::vector<std::string> parts = {};  // stored tensors that it consists of
+  LinearArithmetic inputs = {};         // as its scheme requires
+  // Decodes rows first to first + count - 1, counting all outer dimensions together, into `to`. corrupt_data:
+  // a scale or weight is not a number.
   std::function<Status(std::int64_t first, std::int64_t count, std::byte* to)> decode = {};
 
   std::int64_t columns() const { return shape.back(); }
@@ -42,21 +42,21 @@ struct QuantizedWeight {
   }
 };
 
-// `weight`: the tensor that has the numbers. corrupt_data: parts that are missing or do not fit together.
+// `weight`: the tensor that holds the numbers. corrupt_data: parts are missing or do not fit together.
 using MakeWeight = Result<QuantizedWeight>(const Quantization& how, const StoredTensors& stored,
                                            const FileTensor& weight);
 MakeWeight float8_weight;
-MakeWeight int8_weight;     // I8 in rows, bitsandbytes' among them
+MakeWeight int8_weight;     // I8 in rows, including bitsandbytes'
 MakeWeight packed_weight;   // compressed-tensors' 4 and 8 bits
-MakeWeight ternary_weight;  // BitNet's, of which a byte has four
+MakeWeight ternary_weight;  // BitNet's, four per byte
 MakeWeight gptq_weight, awq_weight;
 MakeWeight float4_weight;        // NVFP4 of modelopt and compressed-tensors, MXFP4 of compressed-tensors
 MakeWeight mxfp4_blocks_weight;  // gpt-oss'
 MakeWeight bitsandbytes_weight;
 MakeWeight mlx_weight;  // integers of 2 to 8 bits, MXFP4, MXFP8, NVFP4
 
-// The inputs that the scheme of `weight`, called `name`, asks for. corrupt_data: a fixed scale of its inputs
-// that cannot be one.
+// Returns how the scheme of `weight`, named `name`, quantises its inputs. corrupt_data: an invalid fixed
+// scale of inputs.
 Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors& stored,
                                    const QuantizedWeight& weight, const std::string& name);
 
@@ -64,14 +64,14 @@ Result<LinearArithmetic> inputs_of(const Quantization& how, const StoredTensors&
 class ScaleValues {
  public:
   ScaleValues() = default;
-  // corrupt_data: there is no such tensor, or of another type.
+  // corrupt_data: the tensor is absent or of another type.
   static Result<ScaleValues> find(const StoredTensors& stored, const std::string& name);
 
   const std::vector<std::int64_t>& shape() const { return tensor_.shape; }
   std::int64_t count() const { return tensor_.elements(); }
-  bool is_float() const { return kind_ <= Kind::bf16; }  // it has 16 or 32 bits
+  bool is_float() const { return kind_ <= Kind::bf16; }  // 16 or 32 bits
   bool has_16_bits() const { return kind_ == Kind::f16 || kind_ == Kind::bf16; }
-  // corrupt_data where it is not finite.
+  // corrupt_data: the value is not finite.
   Status read(std::int64_t index, float& value) const;
   const std::string& name() const { return tensor_.name; }
   void divide_by(float number) { divisor_ = number; }
@@ -86,10 +86,10 @@ class ScaleValues {
   bool inverse_ = false;
 };
 
-// Beside what is called `name`: NAME_scale, or NAME_weight_scale beside experts that are stacked.
+// Returns the name of the scale of `name`: NAME_scale, or NAME_weight_scale for stacked experts.
 std::string scale_name(const StoredTensors& stored, const std::string& name);
 
-// corrupt_data: "tensor 'NAME' " and what is wrong with it.
+// corrupt_data: "tensor 'NAME' " followed by the fault.
 template <class... Parts>
 Status bad_tensor(std::string_view name, const Parts&... what) {
   return corrupt_data(concat("tensor '", printable(name), "' ", what...));
@@ -97,7 +97,7 @@ Status bad_tensor(std::string_view name, const Parts&... what) {
 
 // corrupt_data: the tensor is missing.
 Result<FileTensor> stored_tensor(const StoredTensors& stored, const std::string& name);
-// corrupt_data: it is missing, or has another type or number of dimensions.
+// corrupt_data: the tensor is missing, or has another type or number of dimensions.
 Result<FileTensor> find_part(const StoredTensors& stored, const std::string& name, std::string_view type,
                              std::size_t dimensions);
 

@@ -39,9 +39,9 @@ struct Entry {
   bool has_dtype = false, has_shape = false, has_offsets = false;
 };
 
-// Receives the header's JSON event by event and accepts exactly
+// Receives the header's JSON event by event, and accepts exactly
 //   { "__metadata__": {string: string}, NAME: {"dtype": .., "shape": [..], "data_offsets": [b, e]}, .. }
-// The first departure is kept in `problem` and stops the parser. Boost.JSON calls it by these names.
+// The first deviation is kept in `problem` and stops the parser. The member names are required by Boost.JSON.
 class HeaderHandler {
  public:
   using error_code = json::error_code;
@@ -167,7 +167,7 @@ class HeaderHandler {
  private:
   bool fail(std::string what, error_code& ec) {
     if (problem.empty()) problem = std::move(what);
-    ec = json::error::syntax;  // only has to be an error; `problem` is what is reported
+    ec = json::error::syntax;  // any error will do; `problem` is reported
     return false;
   }
   bool fail_tensor(std::string_view what, error_code& ec) {
@@ -197,12 +197,12 @@ Status read_header(std::string_view text, HeaderHandler& handler) {
   return ok_status();
 }
 
-// Bytes of the entry by dtype and shape; nullopt when they overflow or are not whole bytes.
+// Returns an entry's size from dtype and shape; nullopt on overflow or a fractional number of bytes.
 std::optional<std::uint64_t> expected_bytes(const Entry& entry) {
   std::uint64_t elements = 1;
   bool empty = false;
   for (const std::int64_t extent : entry.tensor.shape) {
-    // A zero extent is checked for last, so that TensorView::elements() cannot overflow on the way to it.
+    // A zero extent is checked last, so that TensorView::elements() cannot overflow before it.
     if (extent == 0) empty = true;
     if (extent != 0 && __builtin_mul_overflow(elements, static_cast<std::uint64_t>(extent), &elements)) {
       return std::nullopt;

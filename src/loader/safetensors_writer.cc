@@ -47,7 +47,7 @@ std::string SafetensorsWriter::shard_name(std::size_t shard) const {
   return name;
 }
 
-// The next file with its header.
+// Opens the next file and writes its header.
 Status SafetensorsWriter::open_shard() {
   json::object header;
   header["__metadata__"] = {{"format", "pt"}};

@@ -1,8 +1,8 @@
 #pragma once
 // SafetensorsWriter: writes the weights of a Hugging Face folder, tensor after tensor, in pieces of any size:
-// model.safetensors or, where they are more than a shard may hold, shards and their index, named as
-// transformers names them. Each file has its name only when it is whole (new_file.h).
-// Source: the safetensors format, transformers' save_pretrained. Threads: one. Owner: whoever writes.
+// model.safetensors or, if they exceed the size of a shard, shards and their index, named as in transformers.
+// Each file gets its name only when it is complete (new_file.h). Source: the safetensors format,
+// transformers' save_pretrained. Threads: one. Owner: the caller.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,14 +23,14 @@ struct SafetensorsEntry {
 class SafetensorsWriter {
  public:
   static constexpr std::int64_t kShardBytes = 5'000'000'000;
-  // Into `folder`, which exists. invalid_argument: it cannot be written, or has such files.
+  // Writes into `folder`, which must exist. invalid_argument: not writable, or such files exist.
   static Result<std::unique_ptr<SafetensorsWriter>> create(std::string folder,
                                                            std::vector<SafetensorsEntry> tensors,
                                                            std::int64_t shard_bytes = kShardBytes);
 
-  // The next bytes of the tensors, one after the other; a piece belongs to one tensor.
+  // Writes the next bytes of the tensors, in order; a piece must not span two tensors.
   Status write(std::span<const std::byte> piece);
-  // Once all are written.
+  // Call after all bytes are written.
   Status finish();
 
  private:
@@ -41,10 +41,10 @@ class SafetensorsWriter {
 
   std::string folder_;
   std::vector<SafetensorsEntry> tensors_;
-  std::vector<std::size_t> ends_;  // the number of tensors up to the end of each shard
+  std::vector<std::size_t> ends_;  // cumulative number of tensors at the end of each shard
   std::unique_ptr<NewFile> file_;
-  std::size_t shard_ = 0, tensor_ = 0;  // being written
-  std::int64_t written_ = 0;            // bytes of this tensor
+  std::size_t shard_ = 0, tensor_ = 0;  // in progress
+  std::int64_t written_ = 0;            // bytes of this tensor so far
 };
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// TensorFile: what a GGUF and a safetensors file have in common: a mapping, and the tensors listed in it.
-// gguf.h and safetensors.h have the formats' own parts and their parsers. Threads: any may read.
+// TensorFile: the common part of GGUF and safetensors files: a mapping, and the tensors listed in it. gguf.h
+// and safetensors.h have the formats' own parts and parsers. Threads: any may read.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -19,11 +19,11 @@
 
 namespace pagoda {
 
-// One tensor as the file lists it, of a type that Pagoda reads or not.
+// One tensor as the file lists it, whether or not its type is supported.
 struct FileTensor {
   std::string name;
   std::string_view type;            // "Q4_1", "BF16", "I64"
-  std::optional<DType> dtype;       // nullopt: weights of this type are not run as they are
+  std::optional<DType> dtype;       // nullopt: weights of this type are not supported as stored
   std::vector<std::int64_t> shape;  // outermost first
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
@@ -36,20 +36,20 @@ struct FileTensor {
 inline std::span<const std::byte> stored_bytes(const FileTensor& tensor) {
   return {tensor.data, static_cast<std::size_t>(tensor.bytes)};
 }
-// True of tensors without effect: biases of 0, zero points of 0, group indices of -1.
+// Detects tensors without effect: biases of 0, zero points of 0, group indices of -1.
 inline bool all_bytes_are(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [value](std::byte byte) { return byte == value; });
 }
 
 class TensorFile {
  public:
-  // The tensors that have a dtype, by name.
+  // Tensors with a dtype, by name.
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   // All tensors; GGUF: in the file's order, safetensors: in the order of their bytes.
   const std::vector<FileTensor>& tensor_list() const { return tensor_list_; }
   // Keeps views into the mapping valid; null after parse().
   const std::shared_ptr<MappedFile>& file() const { return file_; }
-  // MappedFile::identity() over all that stands before the first tensor's bytes.
+  // Returns MappedFile::identity() over everything before the first tensor's bytes.
   std::string identity() const;
 
  protected:
@@ -62,7 +62,7 @@ class TensorFile {
     return file;
   }
 
-  std::shared_ptr<MappedFile> file_;  // shared: model weights may keep the mapping alive
+  std::shared_ptr<MappedFile> file_;  // shared, since model weights may keep the mapping alive
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::vector<FileTensor> tensor_list_;
 };

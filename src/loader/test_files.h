@@ -1,5 +1,5 @@
 #pragma once
-// Files for the loader's tests: committed fixtures, the shared data where present, scratch folders.
+// Files for the loader's tests: committed fixtures, the shared data if present, scratch folders.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ inline std::string fixture(std::string_view name) {
   return std::string(PAGODA_SOURCE_DIR "/tests/fixtures/models/") + std::string(name);
 }
 
-// Empty when the shared data is not on this machine; tests then skip.
+// Returns "" if the shared data is not on this machine; tests then skip.
 inline std::string shared_data(std::string_view name) {
   std::error_code error;
   const char* from_environment = std::getenv("PAGODA_SHARED_DATA");
@@ -31,7 +31,7 @@ inline std::string shared_data(std::string_view name) {
   return "";
 }
 
-// Names of the folders in `root` that have this file, sorted.
+// Returns the names of folders in `root` that have this file, sorted.
 inline std::vector<std::string> folders_with(const std::string& root, std::string_view file) {
   std::vector<std::string> names;
   for (const auto& folder : std::filesystem::directory_iterator(root))
@@ -40,7 +40,7 @@ inline std::vector<std::string> folders_with(const std::string& root, std::strin
   return names;
 }
 
-// A fresh folder, removed with its content at the end of the scope.
+// A new folder, removed with its content at the end of the scope.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -72,7 +72,7 @@ inline std::string read_binary(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// A .safetensors file of `header` and `data`.
+// Returns a .safetensors file with `header` and `data`.
 inline std::string safetensors(std::string_view header, std::string_view data) {
   const std::uint64_t length = header.size();
   std::string out(8, '\0');

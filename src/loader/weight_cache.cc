@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a name is one of ours: 32 hex digits and this suffix.
+// True if the name is one of the cache's: 32 hex digits and this suffix.
 bool is_ours(const std::string& name, std::string_view suffix) {
   return name.size() == 32 + suffix.size() && name.ends_with(suffix) &&
          name.find_first_not_of("0123456789abcdef") == 32;
@@ -56,7 +56,7 @@ Result<std::shared_ptr<const PackedFile>> WeightCache::open(std::string_view key
   const std::string file = path(key, ".packed");
   auto opened = PackedFile::open(file, key, pool, progress);
   if (opened) {
-    ::utimensat(AT_FDCWD, file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used just now
+    ::utimensat(AT_FDCWD, file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // marks the file as just used
     return opened;
   }
   if (opened.error().code() != StatusCode::not_found) ::unlink(file.c_str());
@@ -101,7 +101,7 @@ WeightCache::Making::Making(Making&& other) noexcept
 }
 
 WeightCache::Making::~Making() {
-  writer_.reset();  // and with it what is not finished, before others may begin
+  writer_.reset();  // removes an unfinished file before other processes may begin
   if (lock_ >= 0) unlock(lock_, lock_path_);
 }
 
@@ -119,7 +119,7 @@ Result<WeightCache::Making> WeightCache::begin(PackedFileHead head, std::int64_t
   }
   remove_unfinished();
   const std::string temporary = path(head.key, ".tmp");
-  ::unlink(temporary.c_str());  // left by a process that ended while making it
+  ::unlink(temporary.c_str());  // left by a killed process
   PAGODA_RETURN_IF_ERROR(make_space(expected_bytes, making.path_));
   PAGODA_ASSIGN_OR_RETURN(auto writer, PackedFileWriter::create(temporary, std::move(head)));
   making.writer_.emplace(std::move(writer));

@@ -1,5 +1,5 @@
 #pragma once
-// In which types a model's weights are stored, for people.
+// Describes the types in which a model's weights are stored, for display.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// "Q4_1", or by share "Q4_1 (71 %), Q8_0 (28 %)"; types under 1 % are left out.
+// "Q4_1", or with shares "Q4_1 (71 %), Q8_0 (28 %)"; types below 1 % are omitted.
 std::string describe_types(const std::map<std::string, std::int64_t>& bytes_by_type);
 
 std::string describe_types(const GgufFile& file);

@@ -191,8 +191,7 @@ inline std::vector<float> converted(const FamilyTensor& tensor, const boost::jso
     const std::size_t matrix = extent(tensor.shape.size() - 2) * extent(tensor.shape.size() - 1);
     for (std::size_t begin = 0; begin < tensor.values.size(); begin += matrix)
       take(begin + number(1) * matrix / 2, matrix / 2);
-  } else if (kind ==
-             "columns") {  // columns first, first + step, ... (`count`) of each expert's matrix, as rows
+  } else if (kind == "columns") {  // `count` of each expert's columns, as rows: first, first + step, ...
     const std::size_t width = extent(tensor.shape.size() - 1), height = columns / width;
     for (std::size_t expert = 0; expert < rows; ++expert)
       for (std::size_t i = 0; i < number(3); ++i)

@@ -88,8 +88,7 @@ std::byte* KvStorage::block(SwapBlockId id, std::int32_t piece) const {
 }
 
 bool KvStorage::populate_ahead() {
-  const std::size_t unit =
-      piece_bytes_ * static_cast<std::size_t>(num_pieces_);  // without the padding of pages
+  const std::size_t unit = piece_bytes_ * static_cast<std::size_t>(num_pieces_);  // without page padding
   const auto there = static_cast<std::size_t>(mapper_ ? mapper_->arena().num_created() : num_blocks_) * unit;
   const std::size_t used = static_cast<std::size_t>(num_used_) * unit;
   const std::size_t begin = std::max(num_populated_, used);

@@ -51,9 +51,8 @@ struct RunnerOptions {
   Backend backend = Backend::cpu;
   std::optional<CpuLevel> cpu_level = {};  // nullopt: the best level of this CPU
   ParallelContext parallel = {};
-  std::shared_ptr<const WeightCaching> weight_caching =
-      {};                                    // null: no cache of packed weights, and no messages
-  std::optional<PoolingModel> pooling = {};  // nullopt: the model generates
+  std::shared_ptr<const WeightCaching> weight_caching = {};  // null: no weight cache, and no messages
+  std::optional<PoolingModel> pooling = {};                  // nullopt: the model generates
   // The result of read_model_config() for this source; null: the runner reads it.
   std::shared_ptr<const ModelInfo> model = {};
   // The adapters that sequences may name; the runner passes the model's matrices to set_targets(). Null:
@@ -107,9 +106,7 @@ class LocalModelRunner final : public RankRunner {
   Status load_weights() override;
 
   const DecoderConfig& config() const override { return decoder_->config(); }
-  const KvLayout& kv_layout() const {
-    return layout_;
-  }  // common to all layers if they are alike, otherwise a page's
+  const KvLayout& kv_layout() const { return layout_; }  // all layers' if they are alike, or a page's
   const KvGroupPlan& kv_plan() const override { return kv_plan_; }
   KvLayout kv_page_layout() const override {
     KvLayout page = layout_;

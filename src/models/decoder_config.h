@@ -48,10 +48,9 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
-  float beta_fast = 32,
-        beta_slow = 1;      // yarn: blends between these numbers of rotations within original_positions
-  bool truncate = true;     // yarn: the blend begins and ends at whole dimensions
-  std::int32_t turned = 0;  // dimensions of rotary_size with a nonzero frequency; 0: all
+  float beta_fast = 32, beta_slow = 1;    // yarn: blends between so many rotations within original_positions
+  bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
+  std::int32_t turned = 0;                // dimensions of rotary_size with a nonzero frequency; 0: all
   std::vector<float> divisors = {};       // divisor of each pair's frequency (longrope); empty: none
   std::vector<float> long_divisors = {};  // the same for sequences that may exceed original_positions
   float attention_factor = 1;             // factor of cosines and sines
@@ -161,8 +160,7 @@ struct SelectiveScanConfig {
 // A query head has nope_size elements for the latent vector and rope_size rotated elements.
 struct LatentAttentionConfig {
   std::int32_t num_heads = 0;
-  std::int32_t query_rank =
-      0;  // size of the normed vector that queries are computed from; 0: from the layer's input
+  std::int32_t query_rank = 0;  // size of the normed vector that queries are made from; 0: the layer's input
   std::int32_t latent_size = 0, nope_size = 0, rope_size = 0, value_size = 0;
   std::int32_t rope = 0;  // index in DecoderConfig::ropes
   float scale = 1;        // factor of the products of queries and rows

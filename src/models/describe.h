@@ -41,9 +41,8 @@ struct ServingFacts {
   std::vector<DescribedKvGroup> kv_groups;
   // Default types for computation and for keys and values.
   std::string default_dtype, default_kv_dtype;
-  std::int32_t scaled_layers =
-      0;                          // layers for which the files have scales of keys and values in 8-bit floats
-  std::int64_t active_bytes = 0;  // bytes of weights read per decode step of one token
+  std::int32_t scaled_layers = 0;      // layers with scales for keys and values in 8-bit floats
+  std::int64_t active_bytes = 0;       // bytes of weights read per decode step of one token
   double memory_bytes_per_second = 0;  // measured now; 0: not measured
 };
 

@@ -91,8 +91,7 @@ void RopeTable::prepare(const KernelContext& context, std::span<const std::int32
   CHECK(rotations.size() == positions.size());
   row_numbers_.resize(rotations.size());
   std::iota(row_numbers_.begin(), row_numbers_.end(), 0);
-  for (std::size_t begin = 0;
-       begin < rotations.size();) {  // rows of one sequence, or of several with the same rotation
+  for (std::size_t begin = 0; begin < rotations.size();) {  // a run of rows with the same rotation
     std::size_t end = begin;
     while (end < rotations.size() && rotations[end] == rotations[begin]) ++end;
     const bool is_long = rotations[begin] != 0 && !long_factors_.empty();

@@ -64,9 +64,8 @@ struct DenseNames {
 // Names of the parts of linear attention, after `layer`; as in WeightNames. A file has its products in one of
 // these forms.
 struct LinearAttentionNames {
-  std::string qkv = {}, gate = {}, weight = {},
-              decay = {};               // separate products; qkv: all queries, keys, values
-  std::string by_key_head = {};         // [query | key | values | gates] per key head
+  std::string qkv = {}, gate = {}, weight = {}, decay = {};  // separate; qkv: all queries, keys, values
+  std::string by_key_head = {};                              // [query | key | values | gates] per key head
   std::string gates_by_key_head = {};   // [weights | decays] of the heads of each key head
   std::string in = {};                  // Mamba-2: everything; Mamba-1: [values | gates]
   std::string scanned = {}, step = {};  // Mamba-1: [step | B | C]; the channels' steps, with a bias

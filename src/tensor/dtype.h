@@ -1,5 +1,5 @@
 #pragma once
-// DType: how the elements of a tensor are stored (dtypes.def). Quantised types are GGML's blocks.
+// DType: the storage type of a tensor's elements (dtypes.def). Quantised types are GGML's blocks.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -35,7 +35,7 @@ inline std::int64_t dtype_bytes(DType dtype, std::int64_t elements) {
   return elements / info.block_elements * info.block_bytes;
 }
 
-// "F16" -> f16, any case; nullopt for a name that Pagoda does not read.
+// "F16" -> f16, case-insensitive; nullopt for an unknown name.
 std::optional<DType> parse_dtype(std::string_view name);
 
 }  // namespace pagoda

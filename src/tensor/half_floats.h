@@ -1,5 +1,5 @@
 #pragma once
-// float16 and bfloat16 from and to float32.
+// Conversion between float16 or bfloat16 and float32.
 #include <cstdint>
 
 namespace pagoda {

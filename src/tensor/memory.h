@@ -1,8 +1,8 @@
 #pragma once
-// Memory: an owned, page-aligned, zero-filled anonymous mapping. Pages become resident only when
-// touched, so a large KV pool costs what is used. Asks for transparent huge pages from 2 MiB up; what is
-// smaller and read as often, like a layer's weights, is carved out of one larger mapping to have them too.
-// Threads: reserve and carve may be called by any.
+// Memory: an owned, page-aligned, zero-filled anonymous mapping. Pages become resident only when touched, so
+// a large KV pool costs only what is used. Requests transparent huge pages from 2 MiB up; smaller pieces that
+// are read as often, such as a layer's weights, are carved out of a larger mapping to get them, too. Threads:
+// any thread may reserve and carve.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -12,16 +12,16 @@
 
 namespace pagoda {
 
-// The error of a mapping that the system refuses.
+// The error for a mapping that the system refused.
 Status reservation_refused(std::size_t bytes);
 
 class Memory {
  public:
   Memory() = default;
-  // resource_exhausted when the system refuses the reservation.
+  // resource_exhausted: the system refused the reservation.
   static Result<Memory> reserve(std::size_t bytes);
-  // The same, as a piece of a mapping that pieces share and that lives as long as one of them: pieces taken
-  // one after the other are neighbours on the same huge pages.
+  // The same, as a piece of a mapping shared with other pieces, which lives as long as any of them. Pieces
+  // carved in sequence are adjacent, on the same huge pages.
   static Result<Memory> carve(std::size_t bytes);
   ~Memory();
   Memory(Memory&& other) noexcept
@@ -35,11 +35,12 @@ class Memory {
     return *this;
   }
 
-  // Makes these bytes resident now, so that no later write waits for the system; their contents stay. False
-  // where the system cannot (Linux before 5.14, no memory): they then become so when touched. Beside writers.
+  // Makes these bytes resident, so that no later write waits for the system; their content is kept. Returns
+  // false if the system cannot (Linux before 5.14, no memory): they then become resident when touched. Safe
+  // while other threads write.
   bool populate(std::size_t offset, std::size_t bytes) const;
 
-  // Its pages go back to the system; they read as zeros afterwards. Of memory that was reserved, not carved.
+  // Returns the pages to the system; they read as zeros afterwards. Only for reserved, not for carved memory.
   void discard() const;
 
   std::byte* data() const { return data_; }
@@ -52,7 +53,7 @@ class Memory {
  private:
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  std::shared_ptr<const Memory> shared_;  // the mapping that this is a piece of, or null
+  std::shared_ptr<const Memory> shared_;  // the mapping that this is a piece of; null if reserved
 };
 
 }  // namespace pagoda

@@ -26,7 +26,7 @@ std::optional<std::int64_t> number_of(const std::string& text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;  // "max" among others
+  if (error != std::errc()) return std::nullopt;  // e.g. "max"
   return value;
 }
 
@@ -35,7 +35,7 @@ std::optional<std::int64_t> number_in(const FileReader& read, const std::string&
   return text ? number_of(*text) : std::nullopt;
 }
 
-// The number after `key` in a file of such lines; 0: none.
+// Returns the number after `key` in a file of key-value lines; 0 if absent.
 std::int64_t field_in(const FileReader& read, const std::string& path, std::string_view key) {
   std::int64_t found = 0;
   for_each_line(read(path).value_or(""), [&](const std::string& line) {
@@ -45,7 +45,7 @@ std::int64_t field_in(const FileReader& read, const std::string& path, std::stri
   return found;
 }
 
-// One of the two kinds of hierarchy, and what its files are called.
+// One of the two kinds of cgroup hierarchy, with the names of its files.
 struct Hierarchy {
   const char* filesystem;
   const char* limit;
@@ -64,7 +64,7 @@ bool has_item(const std::string& list, std::string_view item) {
   return false;
 }
 
-// The process's path in that hierarchy, as /proc/self/cgroup gives it.
+// Returns the process's path in that hierarchy, according to /proc/self/cgroup.
 std::optional<std::string> path_in(const FileReader& read, const Hierarchy& kind) {
   std::optional<std::string> path;
   for_each_line(read("/proc/self/cgroup").value_or(""), [&](const std::string& line) {
@@ -97,7 +97,8 @@ std::int64_t headroom_of(const FileReader& read, const Hierarchy& kind) {
   const std::optional<std::string> path = path_in(read, kind);
   const std::optional<Mount> mount = mount_of(read, kind);
   if (!path || !mount) return kNoMemoryLimit;
-  // The mounted folder may itself be a cgroup below the root: paths then start from there, or from nowhere.
+  // The mounted folder may itself be a cgroup below the root. Paths are then relative to it, or cannot be
+  // resolved.
   std::string below = *path;
   if (mount->root != "/") below = below.starts_with(mount->root) ? below.substr(mount->root.size()) : "";
   if (below.find("..") != std::string::npos) below.clear();

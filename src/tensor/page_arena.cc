@@ -16,11 +16,11 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // address space; there are 2^47
-constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to others
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 46;       // address space; there are 2^47 bytes
+constexpr std::int64_t kMemoryMargin = std::int64_t{64} << 20;  // left to other processes
 constexpr int kAnywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// Reserves so much that an aligned piece of `bytes` is inside.
+// Reserves enough for an aligned piece of `bytes`.
 Status reserve(std::int64_t bytes, int protection, void*& base, std::size_t& size, std::byte*& aligned) {
   size = static_cast<std::size_t>(bytes + kHugePage);
   base = mmap(nullptr, size, protection, kAnywhere, -1, 0);
@@ -36,8 +36,8 @@ Status reserve(std::int64_t bytes, int protection, void*& base, std::size_t& siz
 
 int protection_of_gaps(const PageArenaShape& shape) { return shape.gaps_are_zeros ? PROT_READ : PROT_NONE; }
 
-// Pages as large as the system gives them, filled with zeros. Falls back to plain allocation where the kernel
-// is older than 5.14.
+// Commits zero-filled pages, as large as the system provides. Falls back to plain allocation on kernels
+// before 5.14.
 int commit(int file, std::byte* window, std::int64_t offset, std::int64_t bytes) {
   for (;;) {
 #ifdef MADV_POPULATE_WRITE
@@ -127,7 +127,7 @@ bool PageArena::populate(std::int64_t first, std::int64_t count) {
 void PageArena::discard(std::int64_t first, std::int64_t count) {
   CHECK(first >= 0 && count >= 0 && first + count <= num_created_);
   for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
-    // A failure leaves memory in place, which is no fault.
+    // On failure the memory simply stays allocated.
     while (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                      (tensor * shape_.num_pages + first) * shape_.page_bytes,
                      count * shape_.page_bytes) != 0 &&
@@ -143,7 +143,7 @@ Status PageArena::map(std::int64_t block, std::int64_t page, std::int64_t count)
   for (std::int32_t tensor = 0; tensor < shape_.num_tensors; ++tensor) {
     std::byte* const address = arena_ + tensor * tensor_stride() + block * shape_.page_bytes;
     const std::int64_t offset = (tensor * shape_.num_pages + page) * shape_.page_bytes;
-    // Populated, for a page fault later would cost the step more than this call.
+    // Populated, since a later page fault would cost the step more than this call.
     if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_, offset) ==
         MAP_FAILED)
       return resource_exhausted(concat("cannot map ", bytes, " bytes of KV pages: ", std::strerror(errno)));

@@ -1,5 +1,5 @@
 #pragma once
-// A shape in messages: "[4096, 11008]".
+// Formats a shape for messages: "[4096, 11008]".
 #include <cstdint>
 #include <span>
 #include <string>

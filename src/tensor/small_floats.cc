@@ -27,10 +27,10 @@ std::uint8_t nearest_e4m3(float value) {
   constexpr std::uint8_t kLargest = 0x7e;
   const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const float size = std::fabs(value);
-  std::uint8_t bits = 0;  // the largest number that is not above
+  std::uint8_t bits = 0;  // the largest number not above `size`
   while (bits < kLargest && !(size < kValues[bits + 1U])) ++bits;
   if (bits == kLargest) return sign | kLargest;
-  const float below = size - kValues[bits], above = kValues[bits + 1U] - size;  // exact: of nearly one size
+  const float below = size - kValues[bits], above = kValues[bits + 1U] - size;  // exact: of similar magnitude
   const bool up = above < below || (above == below && bits % 2 != 0);
   return static_cast<std::uint8_t>(sign | (bits + (up ? 1 : 0)));
 }

@@ -1,16 +1,16 @@
 #pragma once
-// The floats of 8 and 4 bits in which quantised folders keep weights and scales.
+// The 8-bit and 4-bit floats in which quantised folders store weights and scales.
 #include <cstdint>
 
 namespace pagoda {
 
-// One bit for the sign, 4 for the exponent, 3 for the fraction. NaN of 0x7f and 0xff; no infinities.
+// 1 sign bit, 4 exponent bits, 3 fraction bits. 0x7f and 0xff are NaN; there are no infinities.
 float e4m3_value(std::uint8_t bits);
-// The nearest number, of two the one whose last bit is 0; at most 448 in magnitude, and that of what is not a
-// number. The sign is that of `value`, of zeros too.
+// Returns the nearest number, ties to even; the magnitude is at most 448, also for NaN. The sign is that of
+// `value`, even for zeros.
 std::uint8_t nearest_e4m3(float value);
 
-// One bit for the sign, 2 for the exponent, one for the fraction: MXFP4 and NVFP4.
+// 1 sign bit, 2 exponent bits, 1 fraction bit: MXFP4 and NVFP4.
 inline constexpr float kE2m1Values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                           -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 

@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-// First number in a one-line file such as a cgroup's memory.max; -1 when absent or "max".
+// Returns the first number in a one-line file such as a cgroup's memory.max; -1 if absent or "max".
 std::int64_t number_in_file(const char* path) {
   std::ifstream file(path);
   std::string word;

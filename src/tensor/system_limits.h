@@ -4,10 +4,10 @@
 
 namespace pagoda {
 
-// Bytes that can be taken without swapping: MemAvailable, or less where a cgroup or setrlimit allows less.
+// Bytes that can be taken without swapping: MemAvailable, or less if a cgroup or setrlimit limits it.
 std::int64_t available_memory_bytes();
 
-// vm.max_map_count, less the mappings that exist; a very large number where the system does not tell.
+// vm.max_map_count minus the existing mappings; a very large number if unknown.
 std::int64_t available_mappings();
 
 }  // namespace pagoda

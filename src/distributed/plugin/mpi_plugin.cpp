@@ -1,4 +1,4 @@
-// libpagoda_mpi.so: MpiFunctions by MPI.
+// libpagoda_mpi.so: implements MpiFunctions with MPI.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -13,7 +13,7 @@ namespace {
 
 MPI_Request request = MPI_REQUEST_NULL;
 int rank = 0, size = 1;
-std::vector<int> offsets;  // the operation under way
+std::vector<int> offsets;  // used by the pending operation
 
 void set_offsets(const int* counts) {
   offsets.assign(static_cast<std::size_t>(size), 0);

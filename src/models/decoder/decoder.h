@@ -122,8 +122,7 @@ class DecoderModel {
   DecoderConfig config_;
   TensorShard shard_;
   DecoderWeights weights_;
-  std::unique_ptr<WeightWriter>
-      weight_writer_;  // reads the weights while it exists; null: the file is complete
+  std::unique_ptr<WeightWriter> weight_writer_;  // reads the weights while it exists; null: no writing
   float embedding_scale_ = 1;
   std::vector<RopeTable> ropes_;
   RankExchange exchange_;

@@ -140,8 +140,8 @@ void LatentAttention::load_heads(const LatentAttentionConfig& config, const Laye
   }
   for (std::int64_t head = heads.first; head < heads.end() && loader.status().ok(); ++head) {
     Matrices key_matrix, value_matrix;
-    key_matrix.own_inputs = value_matrix.own_inputs =
-        true;  // their inputs are latent vectors and weighted sums
+    // Their inputs are latent vectors and weighted sums.
+    key_matrix.own_inputs = value_matrix.own_inputs = true;
     if (apart) {
       loader.add_rows(key_matrix, part_at(all_keys, head), concat(key_name, " of ", head), {0, latent});
       loader.add_rows(value_matrix, part_at(all_values, head), concat(value_name, " of ", head), {0, value});

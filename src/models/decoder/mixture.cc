@@ -103,9 +103,8 @@ class Mixture final : public FeedForward {
   MixtureConfig config_;
   std::int64_t hidden_;
   Range own_;
-  std::vector<std::int64_t> rank_ends_;  // end of each rank's experts
-  std::vector<std::int64_t> feature_ends_,
-      hidden_ends_;  // the same for features and rows; empty: whole experts
+  std::vector<std::int64_t> rank_ends_;                   // end of each rank's experts
+  std::vector<std::int64_t> feature_ends_, hidden_ends_;  // likewise for features, rows; empty: whole experts
   PackedLinear router_, shared_router_;
   PlacedVector correction_, router_norm_, expert_scales_, sum_bias_;
   ExpertWeights experts_;  // this rank's

@@ -39,8 +39,7 @@ void read_llama4(Hyperparameters& h, ModelInfo& model) {
   auto rotating = layers_where(model, [&](std::int32_t layer) { return (layer + 1) % period != 0; });
   const json::value* flags = h.find("no_rope_layers");
   if (flags != nullptr && !(flags->is_array() && flags->get_array().empty()))
-    rotating = h.flags("no_rope_layers",
-                       model.decoder.num_layers());  // 1 means that the layer rotates, despite the name
+    rotating = h.flags("no_rope_layers", model.decoder.num_layers());  // 1: it rotates, despite the name
   if (!h.status().ok()) return;
   rotate_layers(h, rotating, model.decoder);
   norm_or_scale_queries(h.boolean("use_qk_norm", true),

@@ -4,8 +4,7 @@
 namespace pagoda::minimax_m2 {
 
 void read_minimax_m2(Hyperparameters& h, ModelInfo& model) {
-  const std::int32_t turned =
-      h.integer("rotary_dim", 0);  // the only field in old files, an additional one in new ones
+  const std::int32_t turned = h.integer("rotary_dim", 0);  // the only such field in old files
   const json::object* const rope = h.object("rope_parameters");
   const bool other =
       h.written("partial_rotary_factor") || (rope != nullptr && rope->contains("partial_rotary_factor"));

@@ -8,8 +8,7 @@ void read_smollm3(Hyperparameters& h, ModelInfo& model) {
   if (interval < 1) return h.fail("no_rope_layer_interval", "a positive integer");
   const std::vector<bool> rotating =
       h.find("no_rope_layers") != nullptr
-          ? h.flags("no_rope_layers",
-                    model.decoder.num_layers())  // 1 means that the layer rotates, despite the name
+          ? h.flags("no_rope_layers", model.decoder.num_layers())  // 1: it rotates, despite the name
           : layers_where(model, [&](std::int32_t layer) { return (layer + 1) % interval != 0; });
   if (!h.status().ok()) return;
   rotate_layers(h, rotating, model.decoder);

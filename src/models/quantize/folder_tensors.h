@@ -108,8 +108,8 @@ struct LayerNames {
 
 // Adds all tensors of the model. Returns true if the file has a separate head.
 bool add_tensors(FolderTensors& out);
-void add_mixer(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);  // without norms
-void add_feed_forward(const LayerConfig& layer, const LayerNames& names,
-                      FolderTensors& out);  // without norms
+// Both add a layer's sublayer without its norms.
+void add_mixer(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);
+void add_feed_forward(const LayerConfig& layer, const LayerNames& names, FolderTensors& out);
 
 }  // namespace pagoda

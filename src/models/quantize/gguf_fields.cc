@@ -158,8 +158,7 @@ void put_states(const DecoderConfig& decoder, const AttentionConfig* usual, Fiel
     if (heads != nullptr && heads->delta_rule)
       put_delta_net_layers(decoder, out);
     else if (heads != nullptr && usual != nullptr && both == nullptr)
-      out.flag("rope.scaling.finetuned",
-               usual->rope != kNoRope);  // files use this flag to say that the model rotates
+      out.flag("rope.scaling.finetuned", usual->rope != kNoRope);  // tells whether the model rotates
     return;
   }
 }
