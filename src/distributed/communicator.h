@@ -5,8 +5,8 @@
 //   * Every call has a deadline. If it passes or a rank is gone, this call and all later calls fail: the
 //     group is lost. abort() makes the other ranks' calls fail, too, instead of waiting.
 //   * shared_memory.h: threads, or processes of one machine; mpi.h: mpirun's ranks.
-// Source: Megatron-LM (arXiv 1909.08053) §3 for the cuts; PagedAttention (SOSP'23) §4.6. Threads: each rank's
-// object has one caller.
+// Source: Megatron-LM (arXiv 1909.08053) §3 for the cuts; PagedAttention (SOSP'23) §4.6.
+// Threads: each rank's object has one caller.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 //
 // No rank outlives another for long: children die with the thread that forked them (PDEATHSIG); rank 0
 // notices a dead child while it waits, and kills the remaining children when its communicator is destroyed. A
-// child whose wait for a stopped rank 0 times out kills it, since no other process could end it. Threads:
-// call before any other thread exists, from a thread that lives as long as the ranks.
+// child whose wait for a stopped rank 0 times out kills it, since no other process could end it.
+// Threads: call before any other thread exists, from a thread that lives as long as the ranks.
 #include <memory>
 
 #include "distributed/communicator.h"

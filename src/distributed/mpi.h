@@ -5,7 +5,8 @@
 // Ordered sums are gathered on every rank and added there; other sums are MPI's own. Waiting first spins,
 // then yields, then sleeps for growing intervals of up to a millisecond, since MPI cannot block until data
 // arrive. After a failed call the pending operation cannot be cancelled: the process can only end, which
-// makes mpirun end the others. Threads: as Communicator; MPI is initialised for one caller at a time.
+// makes mpirun end the others.
+// Threads: as Communicator; MPI is initialised for one caller at a time.
 #include <memory>
 #include <string>
 

@@ -83,7 +83,7 @@ Result<std::shared_ptr<SharedMemoryGroup>> SharedMemoryGroup::create(std::int32_
   if (memory == MAP_FAILED)
     return resource_exhausted(concat("cannot allocate shared memory for the ranks: ", std::strerror(errno)));
   std::shared_ptr<SharedMemoryGroup> group(new SharedMemoryGroup);
-  group->layout_ = new (memory) Layout;  // slots are zero, as their initialisers require
+  group->layout_ = new (memory) Layout;  // slots are zero, as their initialisers would make them
   group->bytes_ = bytes;
   group->size_ = size;
   return group;

@@ -1,8 +1,9 @@
 #pragma once
 // Adapter: the changes that a LoRA adapter makes to its model's tensors, by tensor name. Read from a PEFT
 // folder (adapter_config.json, adapter_model.safetensors) or a GGUF file in llama.cpp's form. Only the file's
-// content; the sums are computed in models/weights/adapted_weights.h. Source: PEFT's LoraConfig and
-// tuners/lora (0.21); llama.cpp's convert_lora_to_gguf.py and llama-adapter.cpp. Threads: any may read.
+// content; the sums are computed in models/weights/adapted_weights.h.
+// Source: PEFT's LoraConfig and tuners/lora (0.21); llama.cpp's convert_lora_to_gguf.py and
+// llama-adapter.cpp. Threads: any may read.
 #include <map>
 #include <optional>
 #include <string>

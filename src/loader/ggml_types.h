@@ -1,6 +1,7 @@
 #pragma once
 // GGML's tensor types by number, including types that Pagoda does not support, so that messages can name
-// them. Source: ggml.h and ggml-common.h; block sizes as in the gguf package's GGML_QUANT_SIZES.
+// them.
+// Source: ggml.h and ggml-common.h; block sizes as in the gguf package's GGML_QUANT_SIZES.
 #include <cstdint>
 #include <optional>
 #include <string>

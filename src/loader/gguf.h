@@ -1,7 +1,7 @@
 #pragma once
-// GgufFile: a GGUF v2/v3 file, memory-mapped: metadata and tensor views. Every count, length and offset
-// is checked against the file before use. Knows nothing of architectures.
-// Strings inside arrays (vocabularies) are views into the file: opening copies no token.
+// GgufFile: a GGUF v2/v3 file, memory-mapped: metadata and tensor views. Every count, length and offset is
+// checked against the file before use. Knows nothing of architectures. Strings inside arrays (vocabularies)
+// are views into the file: opening copies no token.
 // Source: the GGUF specification (ggml/docs/gguf.md).
 #include <cstdint>
 #include <map>
@@ -42,7 +42,7 @@ class GgufFile : public TensorFile {
   static Result<GgufFile> parse(std::span<const std::byte> bytes);
 
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
-  // Replaces the file's value.
+  // Sets a value in place of the file's.
   void set(const std::string& key, GgufValue value) { metadata_[key] = std::move(value); }
   // Return null or nullopt if the key is absent or of another type; number() also accepts integers.
   std::optional<std::int64_t> integer(std::string_view key) const;

@@ -1,6 +1,6 @@
 #pragma once
-// Overrides of a GGUF file's metadata. Private to loader/. Source: llama.cpp's --override-kv; vLLM's
-// --hf-overrides.
+// Overrides of a GGUF file's metadata. Private to loader/.
+// Source: llama.cpp's --override-kv; vLLM's --hf-overrides.
 #include <string_view>
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
 #pragma once
 // Tokens of a GGUF file that end an answer because of their name. Converters write one eos id, which is often
-// the end of a document; the token that ends a turn is recognisable only by its spelling. Source: llama.cpp,
-// src/llama-vocab.cpp (special_eog_ids), with its exceptions. Threads: any.
+// the end of a document; the token that ends a turn is recognisable only by its spelling.
+// Source: llama.cpp, src/llama-vocab.cpp (special_eog_ids), with its exceptions. Threads: any.
 #include <cstdint>
 #include <vector>
 

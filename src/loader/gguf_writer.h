@@ -1,7 +1,7 @@
 #pragma once
 // GgufWriter: writes a GGUF file (version 3): the header first, then tensor after tensor in pieces of any
-// size. The file gets its name only when it is complete (new_file.h). Source: the GGUF specification
-// (ggml/docs/gguf.md). Threads: one. Owner: the caller.
+// size. The file gets its name only when it is complete (new_file.h).
+// Source: the GGUF specification (ggml/docs/gguf.md). Threads: one. Owner: the caller.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -5,7 +5,8 @@
 //
 // The first error is kept as status() and later reads return defaults, so a reader checks once at the end.
 // Null counts as absent. Absent fields have the values of use_defaults(), except for find(). refuse_unread()
-// then reports the fields that were not read. Threads: none.
+// then reports the fields that were not read.
+// Threads: none.
 #include <boost/json.hpp>
 #include <cstdint>
 #include <optional>

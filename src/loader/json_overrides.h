@@ -1,7 +1,7 @@
 #pragma once
-// Overrides of a model's JSON file (--hf-overrides, --override-generation-config). Errors: invalid_argument:
-// the overrides are not a JSON object; corrupt_data: the file is not. Threads: any. Source: vLLM's options of
-// these names.
+// Overrides of a model's JSON file (--hf-overrides, --override-generation-config).
+// Errors: invalid_argument: the overrides are not a JSON object; corrupt_data: the file is not. Threads: any.
+// Source: vLLM's options of these names.
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,8 @@
 #pragma once
 // MappedFile: a read-only mapping of a regular file. Pages are read on first touch; prefetching is left to
 // callers that know the order of use. If another program truncates the file while it is mapped, SIGBUS is
-// raised, which install_sigbus_handler() turns into one line and exit code 2. Threads: any may read.
+// raised, which install_sigbus_handler() turns into one line and exit code 2.
+// Threads: any may read.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

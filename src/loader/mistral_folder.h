@@ -1,7 +1,8 @@
 #pragma once
 // Converts a model in Mistral's own form (params.json, consolidated.safetensors) to the Hugging Face folder
 // of the same model: fields, tensor names and row order, so that no code outside the loader knows of it.
-// tokenizer/ handles tekken.json. Source: mistral-inference's args.py, transformer.py and rope.py; vLLM's
+// tokenizer/ handles tekken.json.
+// Source: mistral-inference's args.py, transformer.py and rope.py; vLLM's
 // transformers_utils/configs/mistral.py; transformers' convert_mistral_weights_to_hf.py. Threads: any.
 #include <string>
 #include <string_view>

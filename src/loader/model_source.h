@@ -53,9 +53,8 @@ class ModelSource {
   // Returns config.json with the user's overrides; empty for GGUF files, whose metadata are in gguf().
   virtual std::string_view config_json() const { return {}; }
   virtual std::string name() const { return {}; }  // for display: the folder's or file's name
-  virtual std::string weight_type() const {
-    return {};
-  }  // likewise: "Q4_1", "F32", mixed ones by share of bytes
+  // For display: "Q4_1", "F32"; mixed types with their shares of bytes.
+  virtual std::string weight_type() const { return {}; }
   virtual const TensorView* find(std::string_view name) const = 0;  // null if absent
   virtual std::vector<std::string> tensor_names() const = 0;        // sorted
   // The same for the scale of 8-bit keys or values, which find() and tensor_names() do not list.

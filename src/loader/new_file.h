@@ -1,8 +1,8 @@
 #pragma once
 // NewFile: a file written from start to end that gets its name only when complete: an unfinished file, or one
 // whose process is killed, leaves nothing behind. On file systems without O_TMPFILE the file has its name
-// from the start, and is removed with the object. Never replaces an existing file. Threads: one. Owner: the
-// caller.
+// from the start, and is removed with the object. Never replaces an existing file.
+// Threads: one. Owner: the caller.
 #include <cstddef>
 #include <memory>
 #include <string>

@@ -5,7 +5,8 @@
 //    4096    the pieces, each at a multiple of 4096
 //    index   key, source, and each piece's name, description, position, size and checksum
 // Invariants: the header is written last, so an unfinished file has none; a file that opens is complete, and
-// all checksums are right. Trusts no byte; refuses files owned by other users. Threads: any may read.
+// all checksums are right. Trusts no byte; refuses files owned by other users.
+// Threads: any may read.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

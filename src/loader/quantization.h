@@ -4,8 +4,9 @@
 // hf_quant_config.json, or the files that early AutoAWQ and AutoGPTQ wrote beside config.json. It describes
 // the stored numbers and the sharing of scales; the tensors themselves show which weights are quantised
 // (quantized_tensors.h), so lists of ignored modules need no names of families. Unknown options are refused
-// by the method's name. Source: transformers 5.24 utils/quantization_config.py, compressed-tensors 0.20,
-// vLLM's documentation, mlx-lm 0.31.
+// by the method's name.
+// Source: transformers 5.24 utils/quantization_config.py, compressed-tensors 0.20, vLLM's documentation,
+// mlx-lm 0.31.
 #include <array>
 #include <boost/json.hpp>
 #include <cstdint>

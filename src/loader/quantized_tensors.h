@@ -3,8 +3,8 @@
 // families, loaders and devices need not know any method. Address space is reserved for them; bring_in()
 // decodes rows of a weight from the stored data, give_back() releases their memory. Reading rows that were
 // not brought in crashes the program. Weights whose rows are stored in another order than the model's are
-// handled in the same way. Threads: any; a weight's memory stays until every caller of bring_in() has given
-// its rows back.
+// handled in the same way.
+// Threads: any; a weight's memory stays until every caller of bring_in() has given its rows back.
 #include <cstddef>
 #include <map>
 #include <memory>

@@ -2,8 +2,8 @@
 // QuantizedWeight: one weight that a folder stores quantised, in a few tensors, with its dequantised meaning.
 // The makers, one per way of storing, check all shapes against each other and against the description
 // (quantization.h), and read bytes only when rows are requested. Rows are decoded to float32, or to blocks
-// that hold the stored numbers exactly if such a type exists (int4, int8, MXFP4). Threads: `decode` may be
-// called concurrently.
+// that hold the stored numbers exactly if such a type exists (int4, int8, MXFP4).
+// Threads: `decode` may be called concurrently.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,8 @@
 // SafetensorsFile: one .safetensors file, memory-mapped: tensor views and the free-form metadata. The header
 // is parsed as a stream, so a malicious one costs no more memory than its own size. hf_source.cc handles
 // folders and shards. Invariant, required by the format: tensors are contiguous and fill the data section
-// exactly. Source: the safetensors format (README of huggingface/safetensors).
+// exactly.
+// Source: the safetensors format (README of huggingface/safetensors).
 #include <cstdint>
 #include <map>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
 // SafetensorsWriter: writes the weights of a Hugging Face folder, tensor after tensor, in pieces of any size:
 // model.safetensors or, if they exceed the size of a shard, shards and their index, named as in transformers.
-// Each file gets its name only when it is complete (new_file.h). Source: the safetensors format,
-// transformers' save_pretrained. Threads: one. Owner: the caller.
+// Each file gets its name only when it is complete (new_file.h).
+// Source: the safetensors format, transformers' save_pretrained. Threads: one. Owner: the caller.
 #include <cstdint>
 #include <memory>
 #include <span>

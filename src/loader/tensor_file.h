@@ -1,6 +1,7 @@
 #pragma once
 // TensorFile: the common part of GGUF and safetensors files: a mapping, and the tensors listed in it. gguf.h
-// and safetensors.h have the formats' own parts and parsers. Threads: any may read.
+// and safetensors.h have the formats' own parts and parsers.
+// Threads: any may read.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -6,7 +6,8 @@
 //    ….lock                              held by the process that makes the file
 // An incomplete or foreign file is made anew. A removed file stays usable for processes that have it mapped.
 // A .tmp file whose lock is free was left by a killed process; the next process that makes the file removes
-// it. Threads: any; processes, too. Owner: cli/ names the folder; the environment is not read here.
+// it.
+// Threads: any; processes, too. Owner: cli/ names the folder; the environment is not read here.
 #include <cstdint>
 #include <memory>
 #include <optional>

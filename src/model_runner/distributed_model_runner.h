@@ -7,7 +7,8 @@
 //   * ping: once a second while the engine is idle; release, load: sleep and wake up; stop: the end.
 // Invariant: a rank decides nothing; all ranks make the same collective calls in the same order. If a rank is
 // dead or late, run() or heartbeat() fails, which ends the engine; serve_rank() returns that error on the
-// other ranks. Source: PagedAttention (SOSP'23) §4.6. Threads: one caller, the engine thread.
+// other ranks.
+// Source: PagedAttention (SOSP'23) §4.6. Threads: one caller, the engine thread.
 #include <cstdint>
 #include <memory>
 
@@ -20,7 +21,7 @@ namespace pagoda {
 struct RankTotals {
   std::int64_t weight_bytes = 0, mapped_bytes = 0, kv_block_bytes = 0, activation_bytes = 0;
   std::vector<std::int32_t> kv_heads;  // by rank
-  // On devices: bytes for KV blocks that fit on every rank after graphs are captured.
+  // On devices: bytes of the KV blocks that fit on every rank beside the memory planned for graphs.
   std::int64_t device_bytes = 0;
 };
 

@@ -16,7 +16,7 @@ namespace pagoda::testing {
 
 class FusedGguf {
  public:
-  // Overwrites `path`. Returns the number of tensors that were fused plus the number of dimensions dropped.
+  // Overwrites `path`. Returns the number of fused tensors plus the number of dimensions dropped.
   static int write(const std::string& path) {
     FusedGguf file(path);
     file.fuse_all();

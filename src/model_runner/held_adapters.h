@@ -1,6 +1,7 @@
 #pragma once
 // HeldAdapters: keeps the adapters of a step's rows alive while the step is computed. Requests hold their
-// adapters until they end, but a step does not rely on that. Threads: the runner's.
+// adapters until they end, but a step does not rely on that.
+// Threads: the runner's.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 // HostTier: a KvTier in this process's memory (--kv-offloading-size): a fixed number of pages, reserved at
-// once and resident as they are used. The least recently used rows are evicted first. Threads: as in
-// kv_tier.h; bytes are copied outside the lock.
+// once and resident as they are used. The least recently used rows are evicted first.
+// Threads: as in kv_tier.h; bytes are copied outside the lock.
 #include <cstdint>
 #include <map>
 #include <memory>

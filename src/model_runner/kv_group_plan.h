@@ -5,7 +5,8 @@
 // page, after those of the layers that precede it in the page. A layer that reads another layer's K and V
 // shares its place. Layers with states form a group, too: its single row per sequence holds the pieces of all
 // those layers, each piece within one page. The plan is the same on every rank, except for the bytes of a
-// page. kv_cache/ decides who owns which page. Errors: none. Threads: plain data.
+// page. kv_cache/ decides who owns which page.
+// Errors: none. Threads: plain data.
 #include <algorithm>
 #include <cstdint>
 #include <span>

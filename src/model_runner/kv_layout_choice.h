@@ -1,6 +1,7 @@
 #pragma once
 // Chooses the type and the shape in which a model's keys and values are stored. kv_group_plan.h places them
-// in pages. Errors: invalid_argument, with the flag's name. Threads: any.
+// in pages.
+// Errors: invalid_argument, with the flag's name. Threads: any.
 #include <cstdint>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 #pragma once
 // Memory of the KV cache by group, known before any weight is read. It follows from the page plan
-// (kv_group_plan.h). Errors: none. Threads: any.
+// (kv_group_plan.h).
+// Errors: none. Threads: any.
 #include <cstdint>
 #include <vector>
 

@@ -2,8 +2,9 @@
 // LocalModelRunner: carries out ScheduledBatches in this process on one thread pool: block copies, the
 // decoder's forward pass, sampling. Owns the weights, the KV bytes, the swap space and the threads. As one
 // rank of several it owns that rank's part, and all ranks run the same batches (distributed_model_runner.h);
-// only rank 0 samples, and the other ranks' results are empty. Invariant: the result of a sequence depends
-// only on its own tokens and parameters, to the bit. Threads: one caller, the engine thread.
+// only rank 0 samples, and the other ranks' results are empty.
+// Invariant: the result of a sequence depends only on its own tokens and parameters, to the bit.
+// Threads: one caller, the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,6 +1,7 @@
 #pragma once
 // OutputRow: a row of a step's logits and its purpose: to score a prompt token, or to draw a token. Which
-// rows a sequence needs, and how to draw from one, is the same on every runner. Threads: the runner's.
+// rows a sequence needs, and how to draw from one, is the same on every runner.
+// Threads: the runner's.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,9 @@
 #pragma once
 // PageMapper: carries out the mappings of ScheduledBatches on a PageArena, or on a device's counterpart.
 // Mappings that a step needs are done before it runs; those for later steps are done on PageMapper's own
-// thread while it runs. Invariant: the mappings of a batch are carried out in order, after all mappings of
-// earlier batches. Threads: one caller (the engine thread) and its own thread.
+// thread while it runs.
+// Invariant: the mappings of a batch are carried out in order, after all mappings of earlier batches.
+// Threads: one caller (the engine thread) and its own thread.
 #include <condition_variable>
 #include <mutex>
 #include <span>

@@ -2,9 +2,9 @@
 // PoolingModel: how hidden states become a vector, according to the model's own files: which rows are pooled,
 // which matrices follow, and whether the result is an embedding or the output of a classification head. Read
 // from config.json and sentence-transformers' modules.json with its folders, or from GGUF metadata; flags may
-// override it. The weights are vector_pooler.h's, the options of a request request/work.h's. Source: vLLM's
-// pooling configuration and sentence-transformers' folders. Errors: corrupt_data and unimplemented name the
-// file. Threads: plain data.
+// override it. The weights are vector_pooler.h's, the options of a request request/work.h's.
+// Source: vLLM's pooling configuration and sentence-transformers' folders. Errors: corrupt_data and
+// unimplemented name the file. Threads: plain data.
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -1,7 +1,8 @@
 #pragma once
 // RankRunner: a ModelRunner that can be one rank of a tensor-parallel group, or the only one: the rank's part
 // of the model, its memory and its share of the KV cache. On the CPU: LocalModelRunner; on a device:
-// device_runner's. All values are this rank's alone. Threads: one caller, the engine thread.
+// device_runner's. All values are this rank's alone.
+// Threads: one caller, the engine thread.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -5,7 +5,8 @@
 // inputs at the same addresses. Order: data per row of tokens; data per sequence, output row and state copy;
 // the block tables. A lane is one page of a row of a KV group; there is a table for each sequence and lane.
 // check() is the only check of a batch on any runner. Pointers, copies, swaps and mappings of a batch are not
-// here. Threads: the runner's one caller.
+// here.
+// Threads: the runner's one caller.
 #include <array>
 #include <cstdint>
 #include <span>

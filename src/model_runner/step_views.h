@@ -1,7 +1,8 @@
 #pragma once
 // StepViews: a step's layout as the views of a DecoderBatch: the sequences with their tables in each lane,
 // each layer's place in the cache, and each layer's states. The tables stay in the layout's image. Vectors
-// keep their capacity between steps. Threads: the runner's one caller.
+// keep their capacity between steps.
+// Threads: the runner's one caller.
 #include <functional>
 #include <vector>
 

@@ -1,6 +1,7 @@
 #pragma once
 // For tests of TierEngine: a caller that sleeps until it is woken for news. Must outlive the engine that it
-// watches. Threads: any.
+// watches.
+// Threads: any.
 #include <condition_variable>
 #include <mutex>
 #include <utility>

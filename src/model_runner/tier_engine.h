@@ -6,8 +6,9 @@
 //     ask:   queued -> reading (remote tiers are asked) -> answered
 // Rows that only remote tiers can have use separate threads, so that no network delays a local tier. Pages
 // are accessed only while copying, which is short: a hanging disk holds no page, and cancel() waits for one
-// row's copy at most. A fetch past its deadline is lost. Fetches precede stores. Invariant: every ticket is
-// answered once, unless erase_all() ends it. Threads: one caller; its own threads call on_news()'s function.
+// row's copy at most. A fetch past its deadline is lost. Fetches precede stores.
+// Invariant: every ticket is answered once, unless erase_all() ends it.
+// Threads: one caller; its own threads call on_news()'s function.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

@@ -1,8 +1,8 @@
 #pragma once
 // TierSteps: a model runner's side of the KV tiers: the TierEngine that carries out its batches' moves, if
-// there are tiers, and the check of those moves. TierEngine::Pages knows where the pages are. Threads: the
-// runner's, except for the callbacks of erase_these() and on_news(). Owner: the runner, whose pages must
-// outlive it.
+// there are tiers, and the check of those moves. TierEngine::Pages knows where the pages are.
+// Threads: the runner's, except for the callbacks of erase_these() and on_news(). Owner: the runner, whose
+// pages must outlive it.
 #include <cstdint>
 #include <functional>
 #include <memory>

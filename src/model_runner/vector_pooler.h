@@ -2,8 +2,9 @@
 // VectorPooler: turns a step's hidden states into vectors (request/work.h). Pools each sequence's rows in
 // order of position, however they are split over steps, applies the model's stages after pooling
 // (pooling_model.h), then truncates and normalises. Holds the weights of heads in float32, but not the
-// model's own weights. Invariant: a vector depends only on its own sequence, to the bit. Threads: the
-// runner's one caller.
+// model's own weights.
+// Invariant: a vector depends only on its own sequence, to the bit.
+// Threads: the runner's one caller.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -48,7 +48,7 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::none;
   float factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   std::int32_t original_positions = 0;
-  float beta_fast = 32, beta_slow = 1;    // yarn: blends between so many rotations within original_positions
+  float beta_fast = 32, beta_slow = 1;    // yarn: blends between these rotations within original_positions
   bool truncate = true;                   // yarn: the blend begins and ends at whole dimensions
   std::int32_t turned = 0;                // dimensions of rotary_size with a nonzero frequency; 0: all
   std::vector<float> divisors = {};       // divisor of each pair's frequency (longrope); empty: none

@@ -1,8 +1,8 @@
 #pragma once
 // RopeTable: cosines and sines of the rotary embedding by position, computed when a position is first needed,
 // so that a long context costs nothing until it is used. If the rotation depends on the length that a
-// sequence may reach, its rows are recomputed for each batch with the same formula. Source of the scalings:
-// transformers' modeling_rope_utils (linear, llama3, yarn, longrope, dynamic).
+// sequence may reach, its rows are recomputed for each batch with the same formula.
+// Source of the scalings: transformers' modeling_rope_utils (linear, llama3, yarn, longrope, dynamic).
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,8 +1,9 @@
 #pragma once
 // LinearArithmetic: how a linear layer converts each row of its input before multiplying. A checkpoint whose
 // scheme quantises activations specifies it, so that products equal the scheme's; otherwise the type of the
-// packed weights decides. Source: compressed-tensors' input_activations, vLLM's scaled_int8_quant,
-// scaled_fp8_quant and per_token_group_quant_fp8.
+// packed weights decides.
+// Source: compressed-tensors' input_activations, vLLM's scaled_int8_quant, scaled_fp8_quant and
+// per_token_group_quant_fp8.
 #include <cstdint>
 #include <string>
 

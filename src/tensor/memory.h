@@ -1,8 +1,8 @@
 #pragma once
 // Memory: an owned, page-aligned, zero-filled anonymous mapping. Pages become resident only when touched, so
 // a large KV pool costs only what is used. Requests transparent huge pages from 2 MiB up; smaller pieces that
-// are read as often, such as a layer's weights, are carved out of a larger mapping to get them, too. Threads:
-// any thread may reserve and carve.
+// are read as often, such as a layer's weights, are carved out of a larger mapping to get them, too.
+// Threads: any thread may reserve and carve.
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -1,7 +1,8 @@
 #pragma once
 // The memory that the process may still take under the limits of its cgroups (v1 and v2, from its own up to
 // the visible root) and of setrlimit. Reclaimable file cache of a cgroup does not count as used. Reads the
-// kernel's files through a function, which tests replace. Units: bytes. Threads: any.
+// kernel's files through a function, which tests replace. Units: bytes.
+// Threads: any.
 #include <cstdint>
 #include <functional>
 #include <limits>

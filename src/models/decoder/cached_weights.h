@@ -1,9 +1,10 @@
 #pragma once
 // Loads weights through the cache on disk: mapped from the packed file of this model, layout, CPU level and
 // rank. If there is no such file, weights are packed into memory and the file is written in the background
-// (weight_writer.h). A disk error never fails a load. Invariants: a file with unexpected content is
-// rewritten, never used in part; a source that changes while it is read leaves no file; what is read of the
-// source leaves memory some MiB later. Threads: one caller each. Docs: docs/weight-cache.md.
+// (weight_writer.h). A disk error never fails a load.
+// Invariants: a file with unexpected content is rewritten, never used in part; a source that changes while it
+// is read leaves no file; what is read of the source leaves memory some MiB later.
+// Threads: one caller each. Docs: docs/weight-cache.md.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -6,9 +6,9 @@
 //   y     = norm(output_l(f(gate_l(x)) * input)), which is added to x, or to other streams
 //
 // `embedded` is the first layer's x. Each layer's input is computed when needed, since all of them together
-// would be several times the size of the residual stream. Invariant: a row's result depends on the row alone.
-// Every rank holds and computes all of it. Threads: the decoder's one caller. Source: transformers'
-// modeling_gemma4.
+// would be several times the size of the residual stream.
+// Invariant: a row's result depends on the row alone. Every rank holds and computes all of it.
+// Threads: the decoder's one caller. Source: transformers' modeling_gemma4.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -4,9 +4,9 @@
 //
 //   x = (x + branch + n + norm(B A n)) / sqrt(2)
 //
-// Invariant: a row's result depends on the row alone. Every rank holds and computes all of it. Threads: the
-// decoder's one caller; the work runs on the context's pool. Source: arXiv 2411.07501, transformers'
-// modeling_gemma3n.
+// Invariant: a row's result depends on the row alone. Every rank holds and computes all of it.
+// Threads: the decoder's one caller; the work runs on the context's pool. Source: arXiv 2411.07501,
+// transformers' modeling_gemma3n.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -3,11 +3,11 @@
 //     x[i] = P_i x[0], scaled to the magnitude of x[0]                                  before the layers
 //     p[i] = x[i] + sum over k of predict_ik(r(x[0])) x[k],    y = layer(p[0])
 //     x[i] = p[i] + (1 + correct_i(r(y))) (y - p[0]),          r(x) = tanh(router norm(x) / hidden)
-//     x[0] = mean of x[0] and Q_i x[i], scaled to the magnitude of x[0]                 behind them
+//     x[0] = mean of x[0] and Q_i x[i], scaled to the magnitude of x[0]                 after them
 // x[0] is the decoder's residual stream; the others, and p[0] while a layer computes, are stored here. A
 // layer's own input (layer_inputs.h) is added only to the others. A row's result depends on the row alone;
-// every rank computes all. Threads: the decoder's one caller. Source: arXiv 2301.13310, transformers'
-// modeling_gemma3n.
+// every rank computes all.
+// Threads: the decoder's one caller. Source: arXiv 2301.13310, transformers' modeling_gemma3n.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
 // Compares two descriptions of a decoder, e.g. of one model in two formats. Feed-forwards other than dense
-// ones and mixtures always count as different. Threads: any.
+// ones and mixtures always count as different.
+// Threads: any.
 #include <string_view>
 
 #include "models/decoder_config.h"

@@ -3,8 +3,8 @@
 // tensors, their transformations, and the model's metadata. The caller supplies the tokenizer's metadata.
 // Nothing here is specific to a family: names follow from the family's WeightNames of both formats,
 // transformations from the differences between the readers' descriptions of folder and file. A file whose
-// description differs in anything else is refused, so no written file can mean a different model. Threads:
-// any.
+// description differs in anything else is refused, so no written file can mean a different model.
+// Threads: any.
 #include "base/status.h"
 #include "loader/model_source.h"
 #include "models/quantize/quantize_gguf.h"

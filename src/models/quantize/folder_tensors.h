@@ -3,7 +3,8 @@
 // the folder, and listed under its name in the file with the changes to its rows. add_tensors() and the
 // functions below it decide which tensors there are and how each part is changed, from the model's
 // description and both formats' names, without knowing the family. Metadata: gguf_fields.h; bytes:
-// quantize_gguf.h. Threads: one.
+// quantize_gguf.h.
+// Threads: one.
 #include <set>
 #include <string>
 #include <string_view>

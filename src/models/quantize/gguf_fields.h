@@ -1,7 +1,8 @@
 #pragma once
 // A decoder's sizes and options as GGUF metadata, under the keys that llama.cpp's converter writes. Which of
 // them a family's files have, and what they omit, is known only to its reader; so the writer of a file reads
-// the result back and compares (folder_as_gguf.h). Threads: any.
+// the result back and compares (folder_as_gguf.h).
+// Threads: any.
 #include <optional>
 #include <string_view>
 #include <vector>

@@ -2,8 +2,8 @@
 // Rewrites a Hugging Face folder with quantised linear layers, as llm-compressor does without calibration: a
 // compressed-tensors folder that vLLM, transformers and Pagoda read. Weights are processed in pieces, all
 // other files are copied, and config.json, which makes the folder a model, is written last. The choice of
-// matrices to quantise is made first, as data. GGUF: quantize_gguf.h. Threads: one caller, which may lend a
-// pool.
+// matrices to quantise is made first, as data. GGUF: quantize_gguf.h.
+// Threads: one caller, which may lend a pool.
 #include <cstdint>
 #include <functional>
 #include <string>

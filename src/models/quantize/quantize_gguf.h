@@ -1,7 +1,8 @@
 #pragma once
 // Writes a model as a GGUF file with its matrices in another type, as llama-quantize does, piece by piece.
 // The type of each tensor is chosen first, as data. Metadata and tokenizer of a GGUF file are kept;
-// folder_as_gguf.h converts folders. Threads: one caller, which may lend a pool. Owner: the caller.
+// folder_as_gguf.h converts folders.
+// Threads: one caller, which may lend a pool. Owner: the caller.
 #include <cstdint>
 #include <functional>
 #include <memory>

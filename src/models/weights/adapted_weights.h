@@ -3,7 +3,8 @@
 // row by row when they are brought in, so families, loaders, devices and the cache of packed weights need no
 // knowledge of adapters. Not for adapters chosen per request: only the merged model is served. A changed
 // tensor keeps a float type; block formats and quantised weights become bfloat16, and sums are rounded to it
-// once. Threads: as ModelSource.
+// once.
+// Threads: as ModelSource.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,10 +1,10 @@
 #pragma once
 // AdapterSet: the low-rank adapters that requests may choose, in the form that the model's products read, by
 // name and by id. Each adapter is checked against the model's matrices when it is added. Requests and batches
-// name adapters by request/request_adapter.h; adapters merged at start are adapted_weights.h's. Invariants:
-// an id is never reused in a process; an adapter's factors, and their bytes in the account of set_memory(),
-// stay as long as anything holds the adapter, removed or not. Source: arXiv 2106.09685, 2310.18547. Threads:
-// any.
+// name adapters by request/request_adapter.h; adapters merged at start are adapted_weights.h's.
+// Invariants: an id is never reused in a process; an adapter's factors, and their bytes in the account of
+// set_memory(), stay as long as anything holds the adapter, removed or not.
+// Source: arXiv 2106.09685, 2310.18547. Threads: any.
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -1,8 +1,9 @@
 #pragma once
-// AdapterTargets: the tensor rows that make up each packed matrix of a loaded model, for matrices to whose
-// products per-request adapters may add. A WeightLoader records them while it packs; AdapterSet cuts an
-// adapter's factors accordingly, and needs no knowledge of families, fused matrices or the order of rotated
-// rows. Plain data. Threads: any may read.
+// AdapterTargets: the tensor rows that make up each packed matrix of a loaded model, for the matrices that
+// per-request adapters may change. A WeightLoader records them while it packs; AdapterSet cuts an adapter's
+// factors accordingly, and needs no knowledge of families, fused matrices or the order of rotated rows. Plain
+// data.
+// Threads: any may read.
 #include <cstdint>
 #include <set>
 #include <string>

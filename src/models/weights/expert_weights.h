@@ -1,7 +1,7 @@
 #pragma once
 // ExpertWeights: the packed experts of one mixture, from any form in ExpertNames: a tensor per expert and
-// matrix, or one for all experts; gate and up separate, stacked or interleaved; transposed or not. Threads:
-// one caller. Owner: the mixture.
+// matrix, or one for all experts; gate and up separate, stacked or interleaved; transposed or not.
+// Threads: one caller. Owner: the mixture.
 #include <functional>
 #include <string>
 #include <vector>

@@ -2,8 +2,9 @@
 // A folder's scales of keys and values in 8-bit floats, one for keys and one for values per layer: x = scale
 // * number (kernels/kv_layout.h). Calibration tools write them beside the weights: compressed-tensors
 // `self_attn.k_scale` (earlier `k_proj.output_scale`), modelopt `k_proj.k_scale`, older folders one
-// `kv_scale` for both. Absent scales are 1. Threads: any. Errors: unimplemented, naming the tensor: scales
-// per head, or for integers; corrupt_data: a scale that is not a number above 0.
+// `kv_scale` for both. Absent scales are 1.
+// Threads: any. Errors: unimplemented, naming the tensor: scales per head, or for integers; corrupt_data: a
+// scale that is not a number above 0.
 #include <string_view>
 #include <vector>
 

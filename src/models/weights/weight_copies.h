@@ -1,6 +1,7 @@
 #pragma once
 // Copies parts of stored tensors into the order and type in which a matrix is packed, for a WeightLoader, if
-// the rows are not stored that way. Each function fills `copy`. Threads: any.
+// the rows are not stored that way. Each function fills `copy`.
+// Threads: any.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,8 @@
 #pragma once
 // WeightStore: the source and the storage of packed matrices while a model is loaded: packed into memory, or
 // mapped from a packed file. A WeightLoader requests each by its recipe, which describes its contents, and
-// need not know the source. cached_weights.h chooses the file. Threads: one caller. Owner: the loader of a
-// model.
+// need not know the source. cached_weights.h chooses the file.
+// Threads: one caller. Owner: the loader of a model.
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -6,7 +6,8 @@
 //       `-------- weights are released --------------> cancelled, without a file
 // Invariants: the file gets its name when it is complete and on the disk (loader/weight_cache.h); only a few
 // MiB are in flight to the disk, at kBytesPerSecond; a file that another process is making is left alone; the
-// reason for a missing file is reported once. Threads: WeightWriting's calls by any.
+// reason for a missing file is reported once.
+// Threads: WeightWriting's calls by any.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
