@@ -1,5 +1,5 @@
 #pragma once
-// AlignedBuffer: bytes at a multiple of 4096, as direct I/O needs them. Its content begins undefined.
+// AlignedBuffer: a byte buffer aligned to 4096 bytes, as direct I/O requires. Its content is uninitialised.
 #include <cstddef>
 #include <cstdlib>
 #include <memory>

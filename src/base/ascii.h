@@ -1,13 +1,13 @@
 #pragma once
-// Kinds of ASCII's characters, and its letters in small, whatever the locale: names in HTTP, words of
-// configurations, JSON. Not for text, whose other letters stay as they are.
+// Classification and lowercasing of ASCII characters, independent of the locale: for HTTP names,
+// configuration keywords and JSON. Not for natural-language text: non-ASCII letters stay as they are.
 #include <algorithm>
 #include <string>
 #include <string_view>
 
 namespace pagoda {
 
-// White space of JSON, and of Python within a line or between two.
+// White space in JSON; also the white space that Python recognises within and between lines.
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

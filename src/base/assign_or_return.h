@@ -1,6 +1,6 @@
 #pragma once
 // PAGODA_ASSIGN_OR_RETURN(const Header header, read_header(file)); declares `header` with the value of a
-// Result, or leaves the enclosing function with its error. Of an existing variable it assigns: (header, ...).
+// Result, or returns the error from the enclosing function. To assign to an existing variable: (header, ...).
 #include <utility>
 
 #include "base/status.h"

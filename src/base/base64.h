@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-// Standard base64, padding optional; nullopt for other characters.
+// Decodes standard base64; padding is optional. nullopt if `text` contains any other character.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace pagoda

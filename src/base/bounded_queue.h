@@ -1,7 +1,7 @@
 #pragma once
-// BoundedQueue: many producers, one consumer; the way into the engine thread. A full queue is a normal
-// answer (try_push returns false), never a wait.
-// Threads: any may push or close; one pops.
+// BoundedQueue: many producers, one consumer; the inbox of the engine thread. A full queue is a normal answer
+// (try_push returns false), never a wait.
+// Threads: any thread may push or close; a single thread pops.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -17,7 +17,7 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
 
-  // False when full or closed; then `item` is untouched.
+  // False if the queue is full or closed; `item` is then untouched.
   [[nodiscard]] bool try_push(T&& item) {
     {
       std::lock_guard lock(mutex_);
@@ -28,8 +28,8 @@ class BoundedQueue {
     return true;
   }
 
-  // Like try_push but ignores the bound: for control messages (abort, stop) whose number is bounded by
-  // what was admitted before. False only when closed.
+  // Like try_push, but ignores the bound. For control messages (abort, stop), whose number is bounded by the
+  // items already admitted. False only if the queue is closed.
   bool push_control(T&& item) {
     {
       std::lock_guard lock(mutex_);
@@ -40,21 +40,21 @@ class BoundedQueue {
     return true;
   }
 
-  // Everything queued, at once; empty when nothing is.
+  // Removes and returns all queued items; empty if the queue is empty.
   std::vector<T> drain() {
     std::lock_guard lock(mutex_);
     return std::exchange(items_, {});
   }
 
-  // Waits until something is queued or the queue is closed, without a deadline: an idle engine has
-  // nothing else to do. False when closed and empty.
+  // Waits, without a deadline, until an item is queued or the queue is closed: an idle engine has nothing
+  // else to do. False if the queue is closed and empty.
   bool wait() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return !items_.empty() || closed_; });
     return !items_.empty();
   }
 
-  // Like wait(), but nullopt when `timeout` passed and nothing has happened.
+  // Like wait(), but nullopt if `timeout` elapses first.
   std::optional<bool> wait_for(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     if (!ready_.wait_for(lock, timeout, [this] { return !items_.empty() || closed_; })) return std::nullopt;

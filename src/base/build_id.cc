@@ -12,11 +12,11 @@ namespace pagoda {
 namespace {
 
 struct Search {
-  std::uintptr_t address = 0;  // in the wanted file
+  std::uintptr_t address = 0;  // an address inside the wanted binary
   std::string found = {};
 };
 
-// The build id among the notes of a segment, as bytes.
+// The build id, as raw bytes, found among the notes of a segment; empty if there is none.
 std::string id_in(std::span<const char> notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) note;

@@ -1,6 +1,6 @@
 #pragma once
-// build_id(): tells this build of the program from every other: the hash that the linker puts into the file
-// (the GNU build id) that holds this function. Empty: the linker put none.
+// build_id(): identifies this build of the program: the GNU build id, a hash that the linker writes into the
+// binary. Read from the binary that contains this function; empty if the linker wrote no build id.
 // Threads: any.
 #include <string>
 

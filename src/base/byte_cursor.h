@@ -1,6 +1,6 @@
 #pragma once
-// ByteCursor: numbers and strings out of a file's bytes, from front to back. Nothing beyond the bytes is
-// read, whatever they say. Numbers are little-endian, as this machine's. Threads: none.
+// ByteCursor: reads numbers and strings from a file's bytes, front to back. Never reads past the end, even if
+// the bytes are corrupt. Numbers are little-endian, like this machine's. Threads: none.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ class ByteCursor {
   std::uint64_t position() const { return position_; }
   std::uint64_t remaining() const { return bytes_.size() - position_; }
 
-  // False: the bytes end before `out` does.
+  // False if fewer than sizeof(T) bytes remain.
   template <class T>
   [[nodiscard]] bool read(T& out) {
     if (remaining() < sizeof(T)) return false;
@@ -27,7 +27,7 @@ class ByteCursor {
     position_ += sizeof(T);
     return true;
   }
-  // A length of 64 bits, and so many bytes, which stay where they are.
+  // A 64-bit length followed by that many bytes; `out` is a view into the cursor's bytes.
   [[nodiscard]] bool read(std::string_view& out) {
     std::uint64_t length = 0;
     if (!read(length) || length > remaining()) return false;

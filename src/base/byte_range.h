@@ -1,5 +1,5 @@
 #pragma once
-// ByteRange: a part of a text, by bytes. It does not hold the text.
+// ByteRange: a range of bytes within a text. Does not own the text.
 #include <cstddef>
 
 namespace pagoda {

@@ -1,6 +1,6 @@
 #pragma once
-// CHECK(condition): states what must hold in a correct program, in every build. Input never reaches
-// it: bad input is answered with a Status. A failed CHECK prints the place and aborts.
+// CHECK(condition): states what must hold in a correct program; active in every build. Input must never be
+// able to fail a CHECK: bad input returns a Status. A failed CHECK prints its location and aborts.
 
 namespace pagoda {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

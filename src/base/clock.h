@@ -1,11 +1,11 @@
 #pragma once
-// Clock: monotonic time, passed in wherever time is read, so that the simulator can own it.
+// Clock: monotonic time, passed in wherever time is read, so that the simulator can control it.
 #include <chrono>
 #include <cstdint>
 
 namespace pagoda {
 
-// Nanoseconds since an arbitrary fixed point; never goes back.
+// Nanoseconds since an arbitrary fixed point; never decreases.
 using TimeNs = std::int64_t;
 
 class Clock {

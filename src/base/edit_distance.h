@@ -1,5 +1,5 @@
 #pragma once
-// How far two words are apart, for "did you mean".
+// Edit distance between two words, for "did you mean" suggestions.
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// Levenshtein distance: characters to add, take away or change. Work is the product of the lengths.
+// Levenshtein distance: the number of insertions, deletions and replacements. O(a.size() * b.size()).
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,7 +1,7 @@
 #pragma once
-// The first and the last element of a list that may be empty: null then. For lists whose length is a
-// client's, a file's or a model's choice; front() and back() stay where the lines beside them show that there
-// is one.
+// The first and last element of a list, or null if it is empty. For lists whose length is determined by a
+// client, a file or a model; plain front() and back() are used where the surrounding lines show that the list
+// is not empty.
 
 namespace pagoda {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as hexadecimal digits, two each, the high one first. Threads: any.
+// Bytes as hexadecimal: two digits per byte, high digit first. Threads: any.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace pagoda {
 
-std::string hex_of(std::span<const std::byte> bytes);  // digits in lower case
+std::string hex_of(std::span<const std::byte> bytes);  // lowercase digits
 
-// Fills `bytes` from digits in either case. False: `text` is not two digits for each; `bytes` may hold
-// anything then.
+// Decodes `text`, in either case, into `bytes`. False if `text` is not exactly two digits per byte; `bytes`
+// is then unspecified.
 [[nodiscard]] bool read_hex(std::string_view text, std::span<std::byte> bytes);
 
 }  // namespace pagoda

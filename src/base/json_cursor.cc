@@ -107,7 +107,7 @@ Status JsonCursor::raw_string(std::string_view& out) {
   PAGODA_RETURN_IF_ERROR(expect('"'));
   const std::size_t begin = at_;
   while (at_ < text_.size() && text_[at_] != '"') {
-    // Most of a string is found by memchr, up to the next escape.
+    // memchr skips most of a string, up to the next escape.
     const std::size_t quote = std::min(text_.find('"', at_), text_.size());
     const std::size_t escape = text_.substr(at_, quote - at_).find('\\');
     at_ = escape == std::string_view::npos ? quote : at_ + escape + 2;

@@ -1,7 +1,7 @@
 #pragma once
-// JsonCursor: walks over a whole JSON text without building a tree, for vocabularies of 10^5 entries and for
-// the chunks of streams. Small parts are handed to a real parser as text (raw_value). Strings that are read
-// and containers that are entered are checked; of a value that is skipped only the brackets are counted.
+// JsonCursor: walks over a complete JSON text without building a tree, for vocabularies of 10^5 entries and
+// for the chunks of streams. Small values are passed as text to a real parser (raw_value). Strings that are
+// read and containers that are entered are validated; in a skipped value only the brackets are matched.
 // Threads: none.
 #include <cstdint>
 #include <string>
@@ -38,11 +38,11 @@ class JsonCursor {
     return expect(']');
   }
   Status read_string(std::string& out);
-  // The text between a string's quotes, escapes and all; not checked further.
+  // The raw text between a string's quotes, escape sequences included; not validated further.
   Status raw_string(std::string_view& out);
   Status read_integer(std::int64_t& out);
   Status read_number(double& out);
-  // The value's text, white space around it left out.
+  // The value's raw text, without surrounding white space.
   Status raw_value(std::string_view& out);
   Status skip_value() {
     std::string_view unused;

@@ -61,7 +61,7 @@ std::string json_line(LogLevel level, std::string_view component, std::string_vi
       .append(R"(","level":")")
       .append(kJsonNames[static_cast<int>(level)]);
   line.append(R"(","component":")").append(component).append(R"(","message":")");
-  const bool is_text = is_valid_utf8(message);  // a path may be no text
+  const bool is_text = is_valid_utf8(message);  // a path may not be valid UTF-8
   for (const char c : message) {
     if (c == '"' || c == '\\')
       line.append(1, '\\').append(1, c);
@@ -78,7 +78,7 @@ void write_line(LogLevel level, std::string_view component, std::string_view mes
   if (level < g_level.load(std::memory_order_relaxed)) return;
   std::string line = log_line(level, component, message);
   if (queue_log_line(line)) return;
-  // One write per line keeps lines of several threads apart.
+  // One write per line keeps lines of different threads apart.
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) count_dropped_log_line();
 }
 

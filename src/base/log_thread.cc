@@ -47,7 +47,7 @@ struct LogThread::Queue {
       }
       if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
         count_dropped_log_line();
-        ++reported;  // there is nobody to tell
+        ++reported;  // do not report this loss: stderr cannot be written
       }
       lock.lock();
     }
@@ -58,7 +58,7 @@ struct LogThread::Queue {
 
 std::shared_ptr<LogThread::Queue>& LogThread::current() {
   static auto* const queue =
-      new std::shared_ptr<Queue>;  // never destroyed: lines may come until the very end
+      new std::shared_ptr<Queue>;  // never destroyed: lines may be logged until the very end
   return *queue;
 }
 

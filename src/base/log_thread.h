@@ -1,10 +1,10 @@
 #pragma once
-// LogThread: while one lives, log lines go into a bounded queue and a thread of its own writes them, so that
-// a reader of stderr that stands still or has gone costs lines, never a request. SIGPIPE is ignored from its
-// start on. Not needed by commands that end by themselves: without one, lines are written where they arise.
-// Invariants: lines keep their order; what does not fit is counted (log_lines_dropped()) and said in the log
-// as soon as there is room. Threads: log calls from any; one LogThread at a time. Its end waits a second at
-// most for what is queued.
+// LogThread: while one exists, log lines go through a bounded queue to a dedicated writer thread, so that a
+// stalled or closed stderr loses log lines but never delays a request. SIGPIPE is ignored from construction
+// on. Short-lived commands do not need it: without a LogThread, the logging thread writes its lines itself.
+// Invariants: lines keep their order; lines that do not fit are counted (log_lines_dropped()) and reported in
+// the log as soon as there is room. Threads: any thread may log; at most one LogThread at a time. The
+// destructor waits at most one second for queued lines.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,13 +21,13 @@ class LogThread {
   struct Queue;
   friend bool queue_log_line(std::string& line);
   static std::shared_ptr<Queue>& current();
-  std::shared_ptr<Queue> queue_;  // shared with its thread, which may hang in a write for ever
+  std::shared_ptr<Queue> queue_;  // shared with the writer thread, which may block forever in a write
 };
 
-// For log.cc: takes the line; false, with the line untouched, where no LogThread lives.
+// For log.cc: takes the line. False, leaving the line untouched, if no LogThread exists.
 bool queue_log_line(std::string& line);
 
-// Lines lost since the start of the program.
+// Log lines lost since the program started.
 std::int64_t log_lines_dropped();
 void count_dropped_log_line();
 

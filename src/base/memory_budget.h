@@ -1,12 +1,13 @@
 #pragma once
-// MemoryBudget: one ledger of the process's memory: what is taken once at start (weights, KV cache), and what
-// grows with what clients do: answers on their way, bodies, texts being read, connections. It counts bytes
-// and allocates nothing: whoever is about to take memory asks first, and a refusal is an ordinary answer.
-// An account has a promise, which the others can never eat into, and a limit of its own, at least that.
-// Invariants: no account uses more than its limit; what is used, and of each account at least its promise,
-// is never more than the whole.
-// Units: bytes. Errors: add_account: invalid_argument. Threads: everything is safe from any thread; a
-// reservation has one user at a time. Owner: whoever puts the program together; it outlives accounts and
+// MemoryBudget: one ledger of the process's memory: what is taken once at start (weights, KV cache) and what
+// grows with client activity (responses in flight, request bodies, text being read, connections). It only
+// counts bytes and allocates nothing: callers reserve before they allocate, and a refusal is an ordinary
+// answer.
+// An account has a promised size, which other accounts cannot use, and a limit, which is at least the
+// promise. Invariants: no account uses more than its limit; the sum over all accounts of max(used, promised)
+// never exceeds the total limit.
+// Units: bytes. Errors: add_account: invalid_argument. Threads: every call is safe from any thread, but a
+// reservation has one user at a time. Owner: whoever assembles the program; must outlive accounts and
 // reservations.
 #include <cstdint>
 #include <deque>
@@ -22,7 +23,7 @@ namespace pagoda {
 
 class MemoryBudget;
 
-// Bytes of one account, given back when it ends.
+// Bytes reserved from one account; returned to the account on destruction.
 class MemoryReservation {
  public:
   MemoryReservation() = default;
@@ -31,11 +32,11 @@ class MemoryReservation {
   ~MemoryReservation() { reset(); }
 
   std::int64_t bytes() const { return bytes_; }
-  // To another size; false, with nothing changed: there is not enough. Smaller always works. Not of an empty
-  // one.
+  // Changes the size. False, with nothing changed, if there is not enough memory; shrinking always succeeds.
+  // Must not be called on an empty reservation.
   [[nodiscard]] bool try_resize(std::int64_t bytes);
-  void reset();    // gives it back now; empty from here on
-  void keep() &&;  // never gives it back: it is taken for as long as the ledger lives
+  void reset();    // returns the bytes now; the reservation is then empty
+  void keep() &&;  // never returns the bytes: they stay reserved for the lifetime of the ledger
 
  private:
   friend class MemoryBudget;
@@ -56,18 +57,18 @@ class MemoryBudget {
 
   explicit MemoryBudget(std::int64_t limit) : limit_(limit) {}
 
-  // invalid_argument: a limit below the promise, more promised than there is left, or a name that is taken.
+  // invalid_argument if the limit is below the promise, less than `promised` is left, or the name is taken.
   Result<AccountId> add_account(std::string name, std::int64_t promised, std::int64_t limit);
-  // Absent: it would be over the account's limit, or eat into what is used by others or promised to them.
+  // nullopt if it would exceed the account's limit, or take memory that other accounts use or were promised.
   std::optional<MemoryReservation> try_reserve(AccountId account, std::int64_t bytes);
 
   std::int64_t limit() const { return limit_; }
   std::int64_t used() const;
-  std::int64_t left() const;  // neither used nor promised to anybody; what another account may be promised
+  std::int64_t left() const;  // neither used nor promised: available to new accounts
   Account account(AccountId id) const;
-  std::vector<Account> accounts() const;  // a copy, in order of their adding
+  std::vector<Account> accounts() const;  // a copy, in the order they were added
 
-  // All of it at one moment.
+  // A consistent view of all values.
   struct Snapshot {
     std::int64_t used = 0, left = 0;
     std::vector<Account> accounts;

@@ -1,5 +1,5 @@
 #pragma once
-// The value of a label as Prometheus' text format has it between quotes.
+// Escapes a label's value for Prometheus' text format, where it stands between quotes.
 #include <string>
 #include <string_view>
 

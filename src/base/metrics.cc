@@ -193,7 +193,8 @@ std::string MetricsRegistry::expose(std::string_view prefix, std::string_view co
         append_sample(out, name + "_bucket", join(labels, bound), static_cast<double>(cumulative));
       }
       append_sample(out, name + "_sum", labels, histogram.sum());
-      append_sample(out, name + "_count", labels, static_cast<double>(cumulative));  // as the buckets say
+      // Consistent with the buckets.
+      append_sample(out, name + "_count", labels, static_cast<double>(cumulative));
     }
   }
   return out;

@@ -1,8 +1,8 @@
 #pragma once
-// Counters, gauges and histograms, and their Prometheus text. Names are given without prefix
-// ("num_requests_running"); expose() puts a prefix ("vllm") and a colon before each. A name that has a prefix
-// of its own ("pagoda:padded_tokens") keeps it. A metric's address is stable for the registry's life.
-// Updating is one relaxed atomic operation (histograms: a few). Threads: register before serving starts;
+// Counters, gauges and histograms, and their Prometheus text. Names are given without a prefix
+// ("num_requests_running"); expose() puts a prefix ("vllm") and a colon before each. A name with its own
+// prefix ("pagoda:padded_tokens") keeps it. A metric's address is stable for the registry's lifetime.
+// An update is one relaxed atomic operation (a few for histograms). Threads: register before serving starts;
 // update and expose from any thread.
 #include <atomic>
 #include <cstdint>
@@ -50,7 +50,7 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
-// A gauge of one sample, whose labels change: their values tell a state.
+// A gauge with a single sample whose labels change: the label values describe a state.
 class InfoGauge {
  public:
   // `labels` as in MetricsRegistry.
@@ -72,20 +72,20 @@ class InfoGauge {
 
 class MetricsRegistry {
  public:
-  // `labels` is the inside of the braces, already escaped: `finished_reason="stop"`; may be empty.
-  // The same (name, labels) gives the same object. Counters are exposed with "_total" appended.
+  // `labels` is the text between the braces, already escaped: `finished_reason="stop"`; may be empty. The
+  // same (name, labels) returns the same object. Counters are exposed with "_total" appended.
   Counter& counter(std::string_view name, std::string_view help, std::string_view labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, std::string_view labels = {});
   InfoGauge& info_gauge(std::string_view name, std::string_view help, std::string_view labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> upper_bounds,
                        std::string_view labels = {});
 
-  // A registry for one of several engines: it adds these labels to whatever is registered with it, and this
-  // one exposes that. It lives as long as this one.
+  // A sub-registry for one of several engines: adds `labels` to every metric registered through it; this
+  // registry exposes those metrics. Lives as long as this registry.
   MetricsRegistry& labelled(std::string labels);
 
-  // Prometheus text format 0.0.4. `common_labels` (e.g. `model_name="m"`) is added to every sample.
-  // A name that has a colon, or starts with "process_" or "http_", takes no prefix.
+  // Prometheus text format 0.0.4. `common_labels` (e.g. `model_name="m"`) is added to every sample. A name
+  // that contains a colon, or starts with "process_" or "http_", gets no prefix.
   std::string expose(std::string_view prefix, std::string_view common_labels) const;
 
  private:
@@ -93,8 +93,9 @@ class MetricsRegistry {
   struct Family;
   Entry& find_or_add(int kind, std::string_view name, std::string_view help, std::string_view labels);
 
-  MetricsRegistry* whole_ = nullptr;  // it has what this one registers; null: this one has
-  std::string labels_;                // its own
+  // the registry that holds this one's metrics; null if this registry holds them
+  MetricsRegistry* whole_ = nullptr;
+  std::string labels_;  // the labels that this sub-registry adds
   std::deque<MetricsRegistry> parts_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Family>> families_;  // shared_ptr: Family is incomplete here

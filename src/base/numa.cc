@@ -21,7 +21,7 @@
 namespace pagoda {
 namespace {
 
-// A number at the front of `text`, which loses it; -1: there is none.
+// Removes a number from the front of `text` and returns it; -1 if there is none.
 int take_number(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -36,7 +36,7 @@ bool take(std::string_view& text, char wanted) {
   return true;
 }
 
-// "3", "0-7", "0-7:2"; false: something else.
+// Parses "3", "0-7" or "0-7:2"; false for anything else.
 bool add_range(std::string_view part, CpuList& cpus) {
   const int first = take_number(part);
   int last = first, step = 1;
@@ -95,7 +95,7 @@ CpuList intersection(const CpuList& a, const CpuList& b) {
 
 std::vector<NumaNode> read_numa_nodes(const std::string& folder) {
   std::vector<NumaNode> nodes;
-  const auto online = parse_cpu_list(first_line(folder + "/online"));  // lists of nodes have the same form
+  const auto online = parse_cpu_list(first_line(folder + "/online"));  // node lists have the same format
   if (!online) return nodes;
   for (const int id : *online) {
     auto cpus = parse_cpu_list(first_line(concat(folder, "/node", id, "/cpulist")));
@@ -109,7 +109,7 @@ std::vector<NumaNode> read_numa_nodes(const std::string& folder) {
 namespace {
 
 constexpr std::size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpu + 1);
-constexpr std::size_t kBits = sizeof(unsigned long) * 8;  // a mask of nodes has words of so many
+constexpr std::size_t kBits = sizeof(unsigned long) * 8;  // bits per word of a node mask
 
 struct CpuSet {
   CpuSet() : words(kSetBytes / sizeof(unsigned long)) {}
@@ -137,7 +137,8 @@ CpuList allowed_cpus() {
 Status bind_to_cpus(const CpuList& cpus) {
   CpuSet set(cpus);
   if (sched_setaffinity(0, kSetBytes, set.get()) != 0) return refused("sched_setaffinity");
-  // Those that run already, such as the one that writes the log. One that has ended meanwhile needs nothing.
+  // Threads that already run, such as the log writer. A thread that has ended meanwhile (ESRCH) needs
+  // nothing.
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir("/proc/self/task"), closedir);
   while (const dirent* entry = tasks ? readdir(tasks.get()) : nullptr) {
     std::string_view name = entry->d_name;
@@ -176,7 +177,7 @@ Status prefer_memory_of(int node) {
   constexpr int kPreferred = 1;  // MPOL_PREFERRED
   std::vector<unsigned long> mask(static_cast<std::size_t>(node) / kBits + 1);
   mask.back() = 1UL << (static_cast<std::size_t>(node) % kBits);
-  // The kernel reads one bit less than the given number.
+  // The kernel reads one bit fewer than the given number.
   if (syscall(SYS_set_mempolicy, kPreferred, mask.data(), mask.size() * kBits + 1) != 0)
     return refused("set_mempolicy");
   return ok_status();

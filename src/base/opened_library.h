@@ -1,6 +1,6 @@
 #pragma once
-// OpenedLibrary: a library of the machine that is opened when it is asked for, and its calls by their names.
-// Errors: unavailable, with the library's or the call's name. Threads: one. Owner: who opened it.
+// OpenedLibrary: a shared library that is opened on demand at run time, and its functions by name.
+// Errors: unavailable, with the name of the library or function. Threads: one. Owner: whoever opened it.
 #include <dlfcn.h>
 
 #include <span>
@@ -22,8 +22,8 @@ struct OpenedLibrary {
     if (opened != nullptr) dlclose(opened);
   }
 
-  // The first of `names` that is here. One that is there may not be allowed to be read, or lack a library of
-  // its own: the error says so.
+  // Opens the first of `names` that can be loaded. A library that exists may still be unreadable or lack one
+  // of its own dependencies: the error then says so.
   Status open(std::span<const char* const> names) {
     std::string why;
     for (const char* const each : names) {
@@ -37,7 +37,7 @@ struct OpenedLibrary {
                            : concat("there is no ", names.front(), " that can be opened here: ", why));
   }
 
-  // It stays open until the process ends.
+  // The library stays open until the process ends.
   void keep() { opened = nullptr; }
 
   template <class Function>

@@ -45,7 +45,8 @@ int lock_file(const std::string& path) {
     ::close(file);
     errno = error;
     if (result != 0 && error != EINTR) return -1;
-    // Else its holder has removed it since it was opened, and others may hold a new one.
+    // Otherwise the previous holder deleted the file after we opened it, and another process may hold its
+    // successor.
   }
 }
 

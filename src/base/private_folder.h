@@ -1,5 +1,6 @@
 #pragma once
-// Folders and lock files that only this user may use. Not a defence against root or the user's own programs.
+// Folders and lock files that only the current user may use. No defence against root or the user's own
+// programs.
 // Threads: any.
 #include <string>
 
@@ -7,19 +8,19 @@
 
 namespace pagoda {
 
-// Mode bits of a folder that others must not have.
+// The mode bits that a folder must not grant to others.
 enum class OthersMay : unsigned {
-  read = 022,  // they may look, and not write
+  read = 022,  // others may read, but not write
   nothing = 077,
 };
 
-// Makes the folder with mode 0700, and those above it, where they are missing. invalid_argument: it cannot be
-// made, is not a folder of this user, or others may do more.
+// Creates the folder with mode 0700, and its missing parents. invalid_argument if it cannot be created, does
+// not belong to this user, or grants others more than `others` allows.
 Status make_private_folder(const std::string& path, OthersMay others);
 
-// Opens the lock file at `path`, which is made if it is missing and never a link, and locks it for this
-// process. -1 with errno: EWOULDBLOCK if another process has it. Closing the descriptor unlocks, and so does
-// the end of the process; its holder may remove the file.
+// Opens the lock file at `path` and locks it for this process. Creates the file if it is missing; never
+// follows a symbolic link. -1 with errno set on failure: EWOULDBLOCK if another process holds the lock. The
+// lock is released when the descriptor is closed or the process ends; the holder may delete the file.
 int lock_file(const std::string& path);
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// Counter-based random numbers: the value depends only on (seed, stream, position), never on who drew
-// before. That is what gives a seeded sequence the same text in any batch, after preemption or a fork.
+// Counter-based random numbers: the value depends only on (seed, stream, position), never on earlier draws.
+// Therefore a seeded sequence gets the same text in any batch, after preemption or a fork.
 // Not cryptographic. Source of the mixer: SplitMix64 (Steele et al., OOPSLA'14).
 #include <cstdint>
 

@@ -19,10 +19,10 @@
 namespace pagoda {
 namespace {
 
-// linux/landlock.h of the machine that compiles may be older than the kernel that runs.
+// The build machine's linux/landlock.h may be older than the kernel that runs.
 namespace landlock {
-constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;  // the same on every machine
-constexpr std::uint32_t kVersion = 1;                                      // flag: tell the ABI
+constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;  // the same on every architecture
+constexpr std::uint32_t kVersion = 1;                                      // flag: return the ABI version
 constexpr int kPathBeneath = 1;
 struct Ruleset {
   std::uint64_t files = 0, network = 0;
@@ -38,9 +38,9 @@ constexpr std::uint64_t kConnectTcp = 1 << 1;
 constexpr std::uint64_t kRead = kReadFile | kReadDir;
 constexpr std::uint64_t kWrite = kRead | kWriteFile | kRemoveDir | kRemoveFile | kMakeDir | kMakeRegular |
                                  kMakeSocket | kMakeSymlink | kRefer | kTruncate;
-constexpr std::uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // the rest is for folders
+constexpr std::uint64_t kOfFiles = kReadFile | kWriteFile | kTruncate;  // the other rights apply to folders
 
-// All rights that an ABI can forbid, executing included.
+// All rights that an ABI version can restrict, execution included.
 std::uint64_t known(long abi) {
   if (abi >= 5) return (1 << 16) - 1;
   if (abi >= 3) return (1 << 15) - 1;
@@ -52,7 +52,7 @@ Status failed(const char* what) {
   return internal_error(concat("sandbox: ", what, ": ", std::strerror(errno)));
 }
 
-// A path that is not there needs no rule.
+// A path that does not exist needs no rule.
 void allow(int ruleset, const std::string& path, std::uint64_t rights) {
   const int file = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (file < 0) return;
@@ -67,7 +67,7 @@ void allow(int ruleset, const std::string& path, std::uint64_t rights) {
 
 Status restrict_files(const SandboxRules& rules, Sandbox& out) {
   const long abi = ::syscall(landlock::kCreateRuleset, nullptr, 0, landlock::kVersion);
-  if (abi < 1) return ok_status();  // an older kernel, or one without it
+  if (abi < 1) return ok_status();  // the kernel is too old or lacks Landlock
   const std::uint64_t known = landlock::known(abi);
   landlock::Ruleset set{.files = known};
   constexpr long kNetworkAbi = 4;
@@ -86,7 +86,7 @@ Status restrict_files(const SandboxRules& rules, Sandbox& out) {
   return status;
 }
 
-// Answered with EPERM: a library that tries one of them does without.
+// These calls fail with EPERM: a library that tries one falls back.
 constexpr std::uint32_t kForbidden[] = {
     SYS_execve,
     SYS_execveat,
@@ -153,12 +153,12 @@ Status restrict_calls(Sandbox& out) {
     program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)));
   };
   const auto answer = [&](std::uint32_t with) { program.push_back(BPF_STMT(BPF_RET | BPF_K, with)); };
-  // Another architecture's calls have other numbers.
+  // System call numbers differ on other architectures.
   load(offsetof(seccomp_data, arch));
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0));
   answer(kRefuse);
   load(offsetof(seccomp_data, nr));
-  constexpr std::uint32_t kX32 = 0x4000'0000;  // a third set of numbers on x86-64
+  constexpr std::uint32_t kX32 = 0x4000'0000;  // x32: a third set of call numbers on x86-64
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32, 0, 1));
   answer(kRefuse);
   for (const std::uint32_t number : kForbidden) {

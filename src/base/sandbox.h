@@ -1,11 +1,11 @@
 #pragma once
-// Sandbox: gives up what this process will not need any more, for good: files beyond those it names
-// (Landlock), TCP connections that it would begin itself (Landlock), and system calls with which a program is
-// started, another one looked into, or the machine changed (seccomp). Whoever finds a way to run code in here
-// can do little with it. Children inherit it, and so do threads: call it before any thread exists.
-// What is open stays open; stat() and Unix sockets are not covered. Where the kernel lacks a part, that part
-// is left out, and told. Not against the operator: it is no container.
-// Source: Linux's landlock(7) and seccomp(2). Threads: one, the first.
+// Sandbox: permanently gives up rights that this process no longer needs: files other than those listed
+// (Landlock), outgoing TCP connections (Landlock), and system calls that start programs, inspect other
+// processes or change the machine (seccomp). An attacker who runs code in this process can do little with it.
+// Threads and child processes inherit the restrictions: enter the sandbox before starting any thread.
+// Open files stay open; stat() and Unix sockets are not restricted. A part that the kernel does not support
+// is skipped and reported. Not a defence against the operator, and not a container.
+// Source: Linux's landlock(7) and seccomp(2). Threads: the main thread only.
 #include <string>
 #include <vector>
 
@@ -14,18 +14,18 @@
 namespace pagoda {
 
 struct SandboxRules {
-  // Files, or folders with all that is below them. What does not exist is left out.
+  // Files, or folders with everything below them. Paths that do not exist are skipped.
   std::vector<std::string> readable;
-  std::vector<std::string> writable;  // and readable: files there may be made, changed and removed
+  std::vector<std::string> writable;  // also readable; files in it may be created, changed and removed
   bool may_connect = false;
 };
 
 struct Sandbox {
-  bool files = false, connections = false, calls = false;  // rights that are in force
-  std::string describe() const;                            // a line for the log
+  bool files = false, connections = false, calls = false;  // the restrictions in force
+  std::string describe() const;                            // one line for the log
 };
 
-// internal_error: the kernel has it, and refused what it should not.
+// internal_error if the kernel supports a restriction but fails to apply it.
 Result<Sandbox> enter_sandbox(const SandboxRules& rules);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// One full stop at the end of a message, whoever wrote its last words: a template's error, a library's, ours.
+// Ends a message with exactly one full stop, whether it comes from a template, a library or our own code.
 #include <string>
 #include <string_view>
 

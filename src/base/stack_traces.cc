@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kMaxFrames = 64;
 
-// Filled by the handler, for the thread that was asked.
+// Filled by the signal handler of the thread being asked.
 std::atomic<pid_t> asked{0};
 std::atomic<int> num_frames{-1};
 void* frames[kMaxFrames];
@@ -73,7 +73,7 @@ std::vector<std::string> stack_traces() {
   static std::mutex one_at_a_time;
   std::lock_guard lock(one_at_a_time);
   void* first[1];
-  backtrace(first, 1);  // loads what it needs, which a handler must not
+  backtrace(first, 1);  // loads its library now: a signal handler must not
   struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -20,7 +20,7 @@ enum class StatusCode {
   resource_exhausted,  // 429: a bounded queue is full; trying later may work
   cancelled,           // 499: the client went away
   deadline_exceeded,   // 408 / 504
-  unimplemented,       // 501: a feature this build has not
+  unimplemented,       // 501: this build lacks the feature
   unavailable,         // 503: draining, engine dead
   corrupt_data,        // a file is malformed
   internal,            // 500: a device or system call failed
@@ -34,9 +34,9 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == StatusCode::ok; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  // Dotted path of the offending request field ("messages.0.content"); empty when none.
+  // Dotted path of the offending request field ("messages.0.content"); empty if none.
   const std::string& param() const { return param_; }
-  // Machine-readable error code of the OpenAI body ("context_length_exceeded"); empty when none.
+  // Machine-readable error code of the OpenAI body ("context_length_exceeded"); empty if none.
   const std::string& reason() const { return reason_; }
 
   Status&& with_param(std::string param) && {
@@ -75,7 +75,7 @@ inline Status unimplemented(std::string message) { return {StatusCode::unimpleme
 inline Status corrupt_data(std::string message) { return {StatusCode::corrupt_data, std::move(message)}; }
 inline Status internal_error(std::string message) { return {StatusCode::internal, std::move(message)}; }
 
-// A value or the Status that says why there is none. Member names follow std::expected.
+// A value, or the Status that says why there is none. Member names follow std::expected.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -112,7 +112,7 @@ class [[nodiscard]] Result {
   std::variant<T, Status> state_;
 };
 
-// Leaves the enclosing function with the error, if there is one.
+// Returns the error from the enclosing function, if there is one.
 #define PAGODA_RETURN_IF_ERROR(expression)                                      \
   do {                                                                          \
     if (::pagoda::Status status_ = (expression); !status_.ok()) return status_; \

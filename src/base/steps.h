@@ -1,14 +1,13 @@
 #pragma once
-// Steps: a piece of work that stops in the middle and goes on later, written as plain code: a coroutine that
-// rests with `co_await rest()`. For work that must not hold a thread, or memory, for as long as it takes in
-// all.
+// Steps: work that pauses and resumes later, written as plain code: a coroutine that pauses at each `co_await
+// rest()`. For long work that must not hold a thread, or memory, for its whole duration.
 //
 //     Steps work = write_all();
 //     while (work.step()) …;              // until it is done
 //
-// Inside, another one is run with: for (Steps part = write_part(); part.step();) co_await rest();
-// What its frame refers to must outlive it; an exception comes out of step(), after which it is done.
-// Threads: none; one at a time.
+// To run another Steps inside: for (Steps part = write_part(); part.step();) co_await rest();
+// Everything that the coroutine frame refers to must outlive it. An exception propagates out of step(), after
+// which the work is done. Threads: none; one at a time.
 #include <coroutine>
 #include <utility>
 
@@ -36,7 +35,7 @@ class Steps {
     if (handle_) handle_.destroy();
   }
 
-  // Goes on to the next rest, or to the end. True: there is more to do.
+  // Runs to the next pause, or to the end. True if there is more to do.
   bool step() {
     if (handle_ && !handle_.done()) handle_.resume();
     return handle_ && !handle_.done();

@@ -1,16 +1,16 @@
 #pragma once
-// JSON as files of models really have it, turned into JSON as parsers take it. Threads: any.
+// Turns the JSON found in model files into JSON that parsers accept. Threads: any.
 #include <string>
 #include <string_view>
 
 namespace pagoda {
 
-// Without a byte order mark and commas before a closing bracket, as editors leave them; NaN, Infinity and
-// -Infinity, which Python writes for such numbers, become strings, so that the field's reader decides about
-// them. Text that is wrong in another way stays wrong.
+// Removes a byte order mark and trailing commas, which editors leave, and turns NaN, Infinity and -Infinity,
+// which Python writes, into strings, so that the reader of each field decides about them. Other errors in the
+// text are left in place.
 std::string strict_json(std::string_view text);
 
-// The numbers that strict_json() put into strings as Python reads them.
+// Turns the strings that strict_json() made back into the numbers that Python reads.
 std::string python_json(std::string_view text);
 
 }  // namespace pagoda

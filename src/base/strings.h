@@ -28,9 +28,9 @@ std::string concat(const Pieces&... pieces) {
   return out;
 }
 
-// `value` with exactly `digits` digits after the point.
+// `value` with exactly `digits` digits after the decimal point.
 inline std::string fixed(double value, int digits) {
-  // Measured first: the largest double has 309 digits before its point.
+  // Measured first: the largest double has 309 digits before the decimal point.
   const int length = std::snprintf(nullptr, 0, "%.*f", digits, value);
   std::string out(static_cast<std::size_t>(length), '\0');
   std::snprintf(out.data(), out.size() + 1, "%.*f", digits, value);

@@ -1,6 +1,6 @@
 #pragma once
-// ThreadCpuClock: the time that the calling thread has computed, for limits on work that a busy machine must
-// not turn into failures. Not the time of day, and not comparable between threads. Threads: any.
+// ThreadCpuClock: the CPU time of the calling thread, for limits on work that must not fail merely because
+// the machine is busy. Not wall-clock time, and not comparable between threads. Threads: any.
 #include <ctime>
 
 #include "base/clock.h"

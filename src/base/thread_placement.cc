@@ -24,8 +24,8 @@ long long cpu_time_ns(int clock) {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-// Moves a thread (0: the calling one) by allowing it one set of cores for a moment. Only what it may use
-// anyway.
+// Moves a thread (0: the calling thread) by briefly restricting it to `wanted`, limited to the cores that it
+// may use anyway.
 void move_to(int tid, const cpu_set_t& wanted, const cpu_set_t& allowed) {
   cpu_set_t target;
   CPU_AND(&target, &wanted, &allowed);

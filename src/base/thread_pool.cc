@@ -13,8 +13,8 @@
 namespace pagoda {
 namespace {
 
-// A ticket is (job number, next tile) in one word, so that claiming a tile also proves that the job is still
-// the current one: a thread that was off its core while the job ended fails its compare-exchange and never
+// A ticket packs (job number, next tile) into one word, so that claiming a tile also proves that the job is
+// still current: a thread that was off its core while the job ended fails its compare-exchange and never
 // touches the job's context.
 constexpr int kTileBits = 24;
 constexpr std::uint64_t kTileMask = (std::uint64_t{1} << kTileBits) - 1;
@@ -30,7 +30,7 @@ void relax() {
 #endif
 }
 
-// Spins until `done()`, at most kSpin; false when the time is over.
+// Spins until `done()` for at most kSpin; false on timeout.
 template <class Done>
 bool spin_until(const Done& done) {
   for (int i = 0; i < 64; ++i) {
@@ -49,13 +49,13 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-// A pool thread as the others see it. Its place is advice only and may be out of date. The second line of
-// memory is written with each tile and hardly ever read.
+// A pool thread as seen by the other threads. `cpu` is only a hint and may be stale. The second cache line is
+// written for each tile and rarely read.
 struct alignas(64) Member {
   std::atomic<int> tid{0}, clock{0};
   std::atomic<int> cpu{-1};
-  alignas(64) std::atomic<bool> at_work{false};  // has a tile, or is about to take one
-  std::atomic<std::uint64_t> finished{0};        // tiles, since the start
+  alignas(64) std::atomic<bool> at_work{false};  // has a tile or is about to claim one
+  std::atomic<std::uint64_t> finished{0};        // tiles since the start
 
   void attach(ThreadHandle thread) {
     clock.store(thread.clock, std::memory_order_relaxed);
@@ -67,16 +67,16 @@ struct alignas(64) Member {
   void is_on(int now) {
     if (cpu.load(std::memory_order_relaxed) != now) cpu.store(now, std::memory_order_relaxed);
   }
-  // Holding a tile that others wait for, without a core.
+  // True if the thread holds a tile that others wait for but has no core.
   bool stranded() const { return at_work.load(std::memory_order_relaxed) && off_core(handle()); }
 };
 
-// One thread's share of a job, which others take from when they have none left: every n-th tile, as many as
-// there are threads. All that a thread must know to begin lies in one line of memory: two cores without a
-// common cache need 0.15 us a line.
+// One thread's share of a job: every n-th tile, where n is the number of threads. Other threads take tiles
+// from it once their own lanes are empty. Everything that a thread needs to begin lies in one cache line:
+// passing a line between two cores without a common cache takes 0.15 us.
 struct alignas(64) ThreadPool::Lane {
   std::atomic<std::uint64_t> ticket{kClosed};
-  std::atomic<std::int64_t> end{0};  // tiles of this lane
+  std::atomic<std::int64_t> end{0};  // number of tiles in this lane
   std::int64_t first_tile = 0, step = 1;
   std::atomic<const void*> context{nullptr};
   std::atomic<Function> function{nullptr};
@@ -94,12 +94,12 @@ struct alignas(64) ThreadPool::Lane {
     return current >> kTileBits == of_job &&
            static_cast<std::int64_t>(current & kTileMask) < end.load(std::memory_order_acquire);
   }
-  // Runs the next tile of that job, if there is one.
+  // Runs the next tile of job `of_job`, if there is one.
   bool run_next(std::uint64_t of_job, int thread) {
     std::uint64_t current = ticket.load(std::memory_order_acquire);
     for (;;) {
       const auto tile = static_cast<std::int64_t>(current & kTileMask);
-      // These may belong to a later job; then the ticket has changed and the exchange fails.
+      // These values may belong to a later job; the ticket has then changed and the exchange fails.
       const std::int64_t last = end.load(std::memory_order_acquire);
       const void* const job_context = context.load(std::memory_order_acquire);
       const auto run_tile = function.load(std::memory_order_acquire);
@@ -113,14 +113,14 @@ struct alignas(64) ThreadPool::Lane {
 
 struct ThreadPool::State {
   alignas(64) std::atomic<int> parked{0};
-  std::atomic<int> signal{0};  // bumped to wake parked workers
+  std::atomic<int> signal{0};  // incremented to wake parked workers
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   std::vector<Lane> lanes;      // the caller's lane first, then the workers'
   std::vector<Member> members;  // in the same order
   std::uint64_t job = 0;
-  std::uint64_t finished_by_workers = 0;  // when the current job is done
-  // More threads than cores have to share them anyway.
+  std::uint64_t finished_by_workers = 0;  // expected sum of `finished` when the current job is done
+  // False if there are more threads than cores: they have to share cores anyway.
   bool place = false;
 
   explicit State(int num_threads)
@@ -150,17 +150,18 @@ struct ThreadPool::State {
   }
 };
 
-// Whether `use` finds something in a lane; the thread's own comes first, the others' are far away.
+// True if `use` succeeds on any lane. The thread's own lane comes first: the others' cache lines are farther
+// away.
 template <class Use>
 bool ThreadPool::State::any_lane(int thread, const Use& use) {
   const auto first = lanes.begin() + thread;
-  // Lanes open one after the other: what belongs to a job that has not reached the own one yet can wait.
+  // Lanes open one after another: work of a job that has not reached this thread's own lane can wait.
   const std::uint64_t current = first->job();
   const auto finds = [&](Lane& lane) { return use(lane, current); };
   return std::any_of(first, lanes.end(), finds) || std::any_of(lanes.begin(), first, finds);
 }
 
-// Whether an earlier thread of the pool computes on the core of this one.
+// True if a pool thread with a lower index runs on the same core.
 bool ThreadPool::State::shares_core(int worker) {
   const int cpu = current_cpu();
   member(worker).is_on(cpu);
@@ -170,7 +171,8 @@ bool ThreadPool::State::shares_core(int worker) {
   return false;
 }
 
-// The caller has nothing left to do, but a worker that was put off its core holds a tile: it gets this core.
+// The caller has nothing left to do, but a worker that lost its core holds a tile: gives this core to that
+// worker.
 template <class Done>
 void ThreadPool::State::help_stranded(const Done& done) {
   if (!place) return;
@@ -187,10 +189,11 @@ void ThreadPool::State::work(int worker) {
   self.attach(ThreadHandle::of_this_thread());
   auto may_move = std::chrono::steady_clock::time_point{};
   for (;;) {
-    const std::uint64_t seen = own.job();  // before the search: a job that comes during it is news
+    // Read before the search, so that a job that arrives during the search counts as news.
+    const std::uint64_t seen = own.job();
     while (has_tiles(worker)) {
       if (place && shares_core(worker)) {
-        // Elsewhere it may have to wait for a neighbour, but here the two wait for each other.
+        // On another core it may have to wait for another process; on this core the two wait for each other.
         if (const auto now = std::chrono::steady_clock::now(); now >= may_move) {
           may_move = now + kBetweenMoves;
           std::vector<int> taken;
@@ -202,19 +205,19 @@ void ThreadPool::State::work(int worker) {
         }
       }
       self.at_work.store(true, std::memory_order_relaxed);
-      // Reported tile by tile: the next claim may already belong to the job after this one.
+      // Counted per tile: the next claim may already belong to the next job.
       if (run_tile(worker))
         self.finished.store(self.finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     self.at_work.store(false, std::memory_order_relaxed);
     const auto news = [&] { return own.job() != seen || stop.load(std::memory_order_relaxed); };
     if (!spin_until(news)) {
-      // The same the other way round: this core is free for a caller that has lost its own.
+      // The reverse case: this core is free for a caller that has lost its own.
       if (place && members[0].stranded()) move_to_this_core(members[0].handle());
       self.cpu.store(-1, std::memory_order_relaxed);
       const int before = signal.load();
       parked.fetch_add(1);
-      // Either this sees the new ticket, or the caller sees `parked` and changes `signal`.
+      // Either this thread sees the new ticket, or the caller sees `parked` and changes `signal`.
       if ((own.ticket.load() >> kTileBits) == seen && !stop.load()) signal.wait(before);
       parked.fetch_sub(1);
     }
@@ -256,9 +259,9 @@ void ThreadPool::run(std::int64_t num_tiles, const void* context, Function funct
   CHECK(num_tiles < static_cast<std::int64_t>(kTileMask) - 1);
   State& s = *state_;
   ++s.job;
-  for (std::size_t lane = s.lanes.size(); lane-- > 0;)  // its own last
+  for (std::size_t lane = s.lanes.size(); lane-- > 0;)  // the caller's own lane last
     s.lanes[lane].open(s.job, num_tiles, context, function);
-  // Either a worker that parks sees its ticket, or this sees `parked`.
+  // Either a parking worker sees its ticket, or this thread sees `parked`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (s.parked.load() > 0) s.wake();
 
@@ -277,7 +280,8 @@ void ThreadPool::run(std::int64_t num_tiles, const void* context, Function funct
       finished += s.members[i].finished.load(std::memory_order_acquire);
     return finished == s.finished_by_workers;
   };
-  // Past the spin the worker has most likely lost its core: it gets ours, and so does whoever else holds one.
+  // A worker that outlasts the spin has probably lost its core: give it this core, and likewise any other
+  // worker that holds a tile without a core.
   while (!spin_until(all_done)) {
     s.help_stranded(all_done);
     std::this_thread::yield();

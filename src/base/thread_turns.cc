@@ -18,7 +18,7 @@ void prefer_short_turns() {
     std::uint32_t priority;
     std::uint64_t runtime, deadline, period;  // ns
   };
-  constexpr std::uint64_t kShortest = 100'000;  // the scheduler's lower bound
+  constexpr std::uint64_t kShortest = 100'000;  // the scheduler's minimum slice
   const Attributes wanted{.size = sizeof(Attributes),
                           .policy = SCHED_OTHER,
                           .flags = 0,

@@ -7,15 +7,15 @@ namespace {
 
 enum class Scan { complete, incomplete, invalid };
 
-// Looks at the character that starts at `text[at]`. `length` is that of the character, or of the maximal
-// subpart that is to be replaced (invalid) or waited for (incomplete).
+// Examines the character that starts at `text[at]`. `length` is the length of the character, or of the
+// maximal subpart to be replaced (invalid) or to be completed later (incomplete).
 Scan scan_character(std::string_view text, std::size_t at, std::size_t& length) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(at);
   length = 1;
   if (lead < 0x80) return Scan::complete;
   std::size_t needed = 0;
-  unsigned char low = 0x80, high = 0xBF;  // the range of the second byte
+  unsigned char low = 0x80, high = 0xBF;  // valid range of the second byte
   if (lead >= 0xC2 && lead <= 0xDF) {
     needed = 2;
   } else if (lead >= 0xE0 && lead <= 0xEF) {
@@ -76,7 +76,7 @@ void append_code_point(std::string& out, char32_t c) {
 }
 
 void Utf8LossyStream::push(std::string_view bytes, std::string& out) {
-  if (!pending_.empty()) {  // complete it byte by byte: at most three rounds
+  if (!pending_.empty()) {  // complete the pending character byte by byte: at most three rounds
     std::size_t used = 0;
     while (!pending_.empty() && used < bytes.size()) {
       pending_.push_back(bytes[used]);
@@ -88,7 +88,7 @@ void Utf8LossyStream::push(std::string_view bytes, std::string& out) {
         ++used;
         out += pending_;
         pending_.clear();
-      } else {  // the new byte does not belong: the old ones are replaced, it starts afresh
+      } else {  // the new byte does not continue it: replace the pending bytes and start over
         out += kReplacement;
         pending_.clear();
       }

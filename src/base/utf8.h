@@ -1,7 +1,7 @@
 #pragma once
-// UTF-8 without a library: validation, walking, appending, and the lossy decoding that turns bytes which
-// are no character into U+FFFD. Nothing here knows Unicode properties (unicode.h).
-// Source of the replacement rule: Unicode 15 §3.9, "maximal subpart"; it is also Rust's from_utf8_lossy.
+// UTF-8 without a library: validation, iteration, appending, and lossy decoding, which replaces invalid bytes
+// by U+FFFD. Nothing here knows Unicode properties (unicode.h).
+// Source of the replacement rule: Unicode 15 §3.9, "maximal subpart"; the same as Rust's from_utf8_lossy.
 // Threads: any.
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace pagoda {
 
 // True if `text` is well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 [[nodiscard]] bool is_valid_utf8(std::string_view text);
-// The length of the longest well-formed beginning of `text`.
+// The length of the longest well-formed prefix of `text`.
 [[nodiscard]] std::size_t valid_utf8_prefix(std::string_view text);
 
-// Without U+FEFF in front, as editors and Python leave it.
+// `text` without a leading U+FEFF, which editors and Python write.
 inline std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
@@ -28,7 +28,7 @@ inline std::size_t utf8_length(char lead) {
 }
 inline bool is_utf8_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// The character at `position` of well-formed text; `position` moves behind it.
+// The character at `position` of well-formed text; advances `position` past it.
 inline char32_t next_code_point(std::string_view text, std::size_t& position) {
   const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[i])); };
   const char32_t lead = byte(position);
@@ -48,7 +48,7 @@ inline char32_t next_code_point(std::string_view text, std::size_t& position) {
   }
 }
 
-// The start of the character before `position`, in well-formed text; position > 0.
+// The start of the character before `position` in well-formed text. Requires position > 0.
 inline std::size_t previous_character(std::string_view text, std::size_t position) {
   do --position;
   while (position > 0 && is_utf8_continuation(text[position]));
@@ -57,14 +57,15 @@ inline std::size_t previous_character(std::string_view text, std::size_t positio
 
 void append_code_point(std::string& out, char32_t code_point);
 
-// Bytes in, well-formed text out; a character that is not complete yet waits for its remaining bytes.
+// Takes bytes and appends well-formed text; an incomplete character is held back until its remaining bytes
+// arrive.
 class Utf8LossyStream {
  public:
   void push(std::string_view bytes, std::string& out);
   void finish(std::string& out);  // an incomplete character becomes one U+FFFD
 
  private:
-  std::string pending_;  // the beginning of one character, at most 3 bytes
+  std::string pending_;  // an incomplete character, at most 3 bytes
 };
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// The program's version, as `pagoda --version` and GET /version give it.
+// The program's version, as reported by `pagoda --version` and GET /version.
 #include <string_view>
 
 namespace pagoda {

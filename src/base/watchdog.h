@@ -1,9 +1,9 @@
 #pragma once
-// Watchdog: notices that a loop which has work does not get on, and says so once. It counts its own ticks,
-// not the clock: a process that was stopped as a whole, or a machine that slept, is not a loop that hangs.
+// Watchdog: detects that a loop which has work makes no progress, and reports it once. Counts its own ticks
+// rather than time: a stopped process or a suspended machine must not look like a hang.
 //
-// Not the cure: what happens then is the caller's. Threads: one of its own, which calls both functions; they
-// must be safe from it. Its end waits for on_stall.
+// Only detects: the reaction is up to the caller. Threads: calls both functions on its own thread, so they
+// must be safe to call from there. The destructor waits for a running on_stall.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,9 +18,9 @@ class Watchdog {
  public:
   struct Options {
     std::chrono::milliseconds tick{1000};
-    int max_ticks = 30;  // in a row without a change
+    int max_ticks = 30;  // consecutive ticks without a change
   };
-  // `beat`: nothing while there is no work; else a number that changes as work gets on.
+  // `beat`: nullopt while there is no work; otherwise a number that changes as work progresses.
   Watchdog(Options options, std::function<std::optional<std::uint64_t>()> beat,
            std::function<void()> on_stall);
   ~Watchdog();
@@ -35,7 +35,7 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable ended_changed_;
   bool ended_ = false;
-  std::thread thread_;  // last
+  std::thread thread_;  // last: started after the other members are initialised
 };
 
 }  // namespace pagoda

@@ -1,7 +1,7 @@
 #pragma once
-// XXH64: a fast 64-bit checksum that tells damaged bytes from whole ones. Not a defence against someone who
-// may choose the bytes. Source: the xxHash specification (doc/xxhash_spec.md of the project), tested against
-// the xxhash package.
+// XXH64: a fast 64-bit checksum that detects damaged bytes. No defence against an adversary who chooses the
+// bytes. Source: the xxHash specification (doc/xxhash_spec.md of the project), tested against the xxhash
+// package.
 #include <cstddef>
 #include <cstdint>
 #include <span>
