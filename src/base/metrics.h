@@ -93,7 +93,7 @@ class MetricsRegistry {
   struct Family;
   Entry& find_or_add(int kind, std::string_view name, std::string_view help, std::string_view labels);
 
-  // the registry that holds this one's metrics; null if this registry holds them
+  // The registry that holds this one's metrics; null if this registry holds them.
   MetricsRegistry* whole_ = nullptr;
   std::string labels_;  // the labels that this sub-registry adds
   std::deque<MetricsRegistry> parts_;

@@ -12,7 +12,7 @@ namespace pagoda {
 
 namespace {
 
-// Those of the processor, whether or not this build has kernels of them.
+// Features of the processor, regardless of the kernels in this build.
 bool runs_avx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");

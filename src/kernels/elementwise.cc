@@ -1,4 +1,4 @@
-// Chooses the implementation and spreads rows over threads, in ranges worth the hand-out.
+// Chooses the implementation and spreads rows over threads, in ranges large enough to be worth it.
 #include "kernels/elementwise.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-// The reference's function, or that of the processor's kernels.
+// The reference function, or the one for the processor's instruction set.
 template <class Function>
 Function function_of(const KernelContext& context, Function plain, Function cpu::RowKernels::* own) {
   return context.backend == Backend::reference ? plain : cpu::kernels_of<cpu::RowKernels>(context.level).*own;

@@ -1,5 +1,6 @@
 #pragma once
-// for_rows: how the row-wise ops spread rows over the context's threads, in ranges worth the hand-out.
+// for_rows: spreads the rows of a row-wise op over the context's threads, in ranges large enough to be worth
+// it.
 #include <algorithm>
 #include <cstdint>
 
@@ -7,7 +8,7 @@
 
 namespace pagoda {
 
-// body(row) for each row of `width` elements.
+// Calls body(row) for each row of `width` elements.
 template <class Body>
 void for_rows(const KernelContext& context, std::int64_t num_rows, std::int64_t width, const Body& body) {
   constexpr std::int64_t kGrain = 8192;  // elements below which a second thread is not worth waking

@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-// Tiles of a head and some rows, each on one thread.
+// Each tile is some rows of one head, on one thread.
 void head_products(const KernelContext& context, std::span<const PackedLinear> matrices,
                    std::int64_t num_rows, const Buffer& x, std::int64_t head_stride, const Buffer& out,
                    std::int64_t out_head_stride) {
@@ -22,7 +22,7 @@ void head_products(const KernelContext& context, std::span<const PackedLinear> m
                          out.at(0, head * out_head_stride), {});
     return;
   }
-  constexpr std::int64_t kRowsOfTile = 64;  // that pass through one head's matrix at once
+  constexpr std::int64_t kRowsOfTile = 64;  // rows that pass through one head's matrix together
   const std::int64_t heads = std::ssize(matrices), parts = ceil_div(num_rows, kRowsOfTile);
   for_tiles(context, heads * parts, [&](std::int64_t tile, int) {
     static thread_local std::vector<float> products;

@@ -1,4 +1,4 @@
-// PackedLinear: checks shapes, takes the memory, and hands over to the chosen backend.
+// PackedLinear: checks shapes, allocates memory, and delegates to the chosen backend.
 #include "kernels/linear.h"
 
 #include <algorithm>
@@ -126,8 +126,8 @@ void linear(const KernelContext& context, const PackedLinear& weight, const Line
   }
 }
 
-// Many rows leave memory time enough at the end, and what came earlier others would have pushed out of a
-// cache that they share; which processors gain by it is measured (bench/results).
+// With many rows, memory has enough time at the end, and lines fetched earlier would be evicted from a shared
+// cache by other threads. The processors that benefit were found by measurement (bench/results).
 BringsAhead brings_ahead(const KernelContext& context, std::int64_t num_rows) {
   constexpr std::int64_t kManyRows = 48;
   if (num_rows < cpu::kFetchRows || on_device(context)) return BringsAhead::nothing;
@@ -147,7 +147,7 @@ void linear_pair(const KernelContext& context, const PackedLinear& first, Activa
       cpu::can_pair(first.storage(), second.storage())) {
     if (!accumulate) zero_rows(context, {num_rows, second.n()}, y);
     accumulate = true;
-    // The rows of the second product that its adapters read exist in memory alone.
+    // The second product's adapters read its input rows, which exist in memory only on the path below.
     if (!any_adapter(input.adapters, num_rows, {first.adapter_slot(), second.adapter_slot()}))
       return cpu::linear_pair(context, first.storage(), activation, second.storage(), input, num_rows,
                               floats(y));

@@ -1,4 +1,4 @@
-// Chooses the implementation, and cuts the work into tiles: columns of a head of a sequence.
+// Chooses the implementation and cuts the work into tiles: some columns of one head of one sequence.
 #include "kernels/linear_attention.h"
 
 #include "base/check.h"

@@ -1,5 +1,5 @@
 #pragma once
-// The contents of a PackedLinear; seen by kernels/ only. Layouts: cpu/README.md.
+// The contents of a PackedLinear, visible only to kernels/. Layouts: cpu/README.md.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -18,14 +18,14 @@ struct PackedPart {
   std::int64_t rows = 0;
 };
 
-// Consecutive output features of one format: one of the matrices given to pack().
+// Consecutive output features of one format, from one of the matrices given to pack().
 struct LinearSegment {
   PackedFormat format = PackedFormat::plain;
   std::int64_t n_begin = 0;      // first output feature
   std::int64_t n = 0;            // output features; the last strip of 16 is padded with zeros
-  std::int64_t strip_bytes = 0;  // 16 output features (plain: one)
-  std::int64_t strip_step = 0;   // from one strip to the next
-  std::int64_t offset = 0;       // offset of the first strip in `packed`
+  std::int64_t strip_bytes = 0;  // bytes of 16 output features (plain: of one)
+  std::int64_t strip_step = 0;   // distance between strips, in bytes
+  std::int64_t offset = 0;       // byte offset of the first strip in `packed`
 };
 
 struct PackedLinear::Storage {
@@ -35,40 +35,40 @@ struct PackedLinear::Storage {
   LinearArithmetic arithmetic = {};
   std::int64_t n = 0, k = 0;
   std::vector<PackedPart> parts;        // the matrices given to pack()
-  std::vector<LinearSegment> segments;  // one for each of them
-  // Runs that are computed at once: neighbours of one format joined; gated: strips of gate and up
-  // interleaved.
+  std::vector<LinearSegment> segments;  // one per matrix
+  // Ranges that are computed together: adjacent segments of one format, joined. gated: interleaved strips of
+  // gate and up.
   std::vector<LinearSegment> runs;
-  std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // all matrices
-  // Whether some are of a K type. Rows in 8 bits then have one scale for 256 inputs, else for 32.
+  std::int64_t num_rows() const { return form == LinearForm::gated ? 2 * n : n; }  // rows of all matrices
+  // True if any matrix has a K type. Rows in 8 bits then have one scale per 256 inputs, otherwise per 32.
   bool has_blocks = false;
   std::int64_t scale_inputs() const { return has_blocks ? kSuperBlockInputs : 32; }
-  // Whether a part of a row cannot be prepared before all of it is known.
+  // True if no part of a row can be prepared before the whole row is known.
   bool needs_whole_rows() const { return has_blocks || arithmetic.needs_whole_rows(); }
-  bool keeps_values = false;          // PackedLinear::keeps_values()
-  std::vector<float> bias;            // empty or num_rows(); gated on the CPU: in the order of the strips
-  const std::byte* packed = nullptr;  // in one of these:
+  bool keeps_values = false;  // PackedLinear::keeps_values()
+  std::vector<float> bias;    // empty or num_rows() entries; gated on the CPU: in the order of the strips
+  const std::byte* packed = nullptr;  // points into `own` or `mapped`
   Memory own;
   std::shared_ptr<const void> mapped;
   std::int64_t packed_bytes = 0;
-  std::vector<DevicePart> device;  // Backend::device: instead of all of these
+  std::vector<DevicePart> device;  // Backend::device: replaces all of the above
   std::int32_t adapter_slot = -1;
-  const Storage* next = nullptr;  // the matrix that is most likely multiplied next, or null
+  const Storage* next = nullptr;  // the matrix that will probably be multiplied next, or null
 };
 
-// Fills segments and runs out of form, n, k and parts, and says how many bytes they need.
+// Computes segments and runs from form, n, k and parts; returns the number of bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
 
-// The panels that 8-bit products take a stored type in. Points need lookups of 64 bytes: where each index is
-// a load of its own, numbers of 4 bits are faster.
+// The panels that 8-bit products use for a stored type. Point panels need 64-byte table lookups; where each
+// lookup is a separate load, 4-bit numbers are faster.
 inline PackedFormat int8_panels(DType stored, CpuLevel level) {
   const WeightFormat& format = weight_format(stored);
   const bool points = level == CpuLevel::avx512 && format.point_panels != PackedFormat::plain;
   return points ? format.point_panels : format.int8_panels;
 }
 
-// The panels that products in int8 or bfloat16 take one of `weights` in. Gate and up have the same: where
-// they are stored otherwise, those that can hold any.
+// The panels that int8 or bfloat16 products use for `view`, one of `weights`. Gate and up must share one
+// format: if their own formats differ, one that can hold any type is chosen.
 inline PackedFormat chosen_panels(CpuLevel level, LinearType type, LinearForm form,
                                   std::span<const TensorView> weights, const TensorView& view) {
   const auto panels_of = [&](DType stored) {
@@ -82,7 +82,7 @@ inline PackedFormat chosen_panels(CpuLevel level, LinearType type, LinearForm fo
   return type == LinearType::int8 ? PackedFormat::q8m : PackedFormat::bf16;
 }
 
-// PackedLinear::Storage::has_blocks of these weights.
+// The value of PackedLinear::Storage::has_blocks for these weights.
 inline bool have_blocks(CpuLevel level, LinearType type, LinearForm form,
                         std::span<const TensorView> weights) {
   return type == LinearType::int8 && std::ranges::any_of(weights, [&](const TensorView& view) {

@@ -1,4 +1,4 @@
-// One row of logits at a time, on the calling thread: rows are what a batch is spread over.
+// Processes one row of logits at a time, on the calling thread: a batch is spread over threads by rows.
 #include "kernels/logits.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ float log_sum_exp(const KernelContext& context, std::span<const float> logits) {
   const auto n = static_cast<std::int64_t>(logits.size());
   const float largest = kernels.max(logits.data(), n);
   if (std::isinf(largest)) return largest;
-  constexpr std::int64_t kChunk = 4096;  // summed in float, chunks in double
+  constexpr std::int64_t kChunk = 4096;  // summed in float; the chunks are summed in double
   double sum = 0;
   for (std::int64_t i = 0; i < n; i += kChunk) {
     sum += kernels.sum_exp(logits.data() + i, std::min(kChunk, n - i), largest);
@@ -43,7 +43,8 @@ std::vector<LogitMax> top_logits(const KernelContext& context, std::span<const f
   const auto n = static_cast<std::int64_t>(logits.size());
   if (context.backend == Backend::reference || k <= 0 || k > n / 16) return reference::top_logits(logits, k);
   const cpu::RowKernels& kernels = cpu::kernels_of<cpu::RowKernels>(context.level);
-  // A heap of the best so far with the worst of them on top: what is not above it is skipped, 16 at a time.
+  // A heap of the best logits so far, with the worst of them on top; values not above it are skipped 16 at a
+  // time.
   std::vector<LogitMax> heap;
   heap.reserve(static_cast<std::size_t>(k));
   for (std::int64_t i = 0; i < k; ++i) {

@@ -1,11 +1,11 @@
 #pragma once
-// Low-rank adapters beside packed matrices: what some rows of a product's input add to its outputs,
-// y += scale * B (A x), before an activation, norms of heads and rotation. Rows of one input may have
-// different adapters, or none: those have the bits that they have where nobody has one. Not here: adapters
-// that are merged into weights (models/weights/adapted_weights.h). x is the input of the product, after its
-// norm, in float32 whatever the product's arithmetic. Order: A x over K ascending in sixteen lanes; over the
-// rank ascending. Source: LoRA (arXiv 2106.09685); rows with adapters of their own: arXiv 2310.18547
-// (Punica). Threads: any may read.
+// Low-rank adapters beside packed matrices: y += scale * B (A x) for some rows of a product's input, before
+// an activation, norms of heads and rotation. Each row of an input may have its own adapter or none; rows
+// without an adapter have the same bits as in a batch without adapters. Not here: adapters merged into
+// weights (models/weights/adapted_weights.h). x is the input of the product, after its norm, in float32
+// whatever the product's arithmetic. Order: A x over K ascending in sixteen lanes; then over the rank
+// ascending. Source: LoRA (arXiv 2106.09685); different adapters in one batch: arXiv 2310.18547 (Punica).
+// Threads: any thread may read.
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -14,37 +14,37 @@
 
 namespace pagoda {
 
-// The factors of one adapter for one packed matrix, of which several parts may have some of their own.
+// The factors of one adapter for one packed matrix; several parts of the matrix may have their own factors.
 class LowRank {
  public:
-  enum class Type { float32, bfloat16 };  // as factors are kept; all arithmetic is in float32
+  enum class Type { float32, bfloat16 };  // storage type of the factors; all arithmetic is in float32
 
   LowRank() = default;  // adds nothing
   LowRank(Type type, std::int64_t k) : type_(type), k_(k) {}
 
-  // The bytes of `rank` rows of A, and those of an add_left().
+  // The bytes of `rank` rows of A, and the bytes of one add_left().
   std::int64_t right_bytes(std::int64_t rank) const { return rank * padded_k() * element_bytes(); }
   std::int64_t left_bytes(std::int64_t outputs, std::int64_t rank) const {
     return (outputs + kStrip - 1) / kStrip * kStrip * rank * element_bytes();
   }
-  // Makes room for all of them, so that adding takes no more than they need.
+  // Reserves memory for all factors, so that adding them allocates no more than needed.
   void reserve(std::int64_t right_bytes, std::int64_t left_bytes);
 
-  // A, [rank, K]. Gives the place of its first row for add_left().
+  // Adds A, [rank, K]. Returns the index of its first row, for add_left().
   std::int32_t add_right(std::span<const float> values);
-  // Rows first_output, ... of the matrix, counted over all that it was packed of, get `scale` times those of
-  // B, `values` [outputs, rank], times what `rank` rows of A from `first_rank` on make of x. Each row of the
-  // matrix is given at most once.
+  // Adds B, `values` [outputs, rank], for outputs first_output, ... of the matrix, counted over all the
+  // weights it was packed from: each output gets `scale` times its row of B times A x, where A is the `rank`
+  // rows from `first_rank` on. Each output may be given at most once.
   void add_left(std::int64_t first_output, std::int32_t first_rank, std::int32_t rank,
                 std::span<const float> values, float scale);
 
   bool empty() const { return pieces_.empty(); }
   std::int64_t k() const { return k_; }
-  std::int32_t rank() const { return rank_; }  // all parts' together
+  std::int32_t rank() const { return rank_; }  // sum over all parts
   std::int64_t bytes() const { return static_cast<std::int64_t>(right_.size() + left_.size()); }
 
-  // kernels/ only:
-  static constexpr std::int64_t kStrip = 16;  // outputs, and inputs, side by side
+  // Only for kernels/:
+  static constexpr std::int64_t kStrip = 16;  // outputs, or inputs, side by side
   struct Piece {
     std::int64_t first_output = 0, outputs = 0;
     std::int32_t first_rank = 0, rank = 0;
@@ -55,11 +55,11 @@ class LowRank {
   Type type() const { return type_; }
   std::int64_t element_bytes() const { return type_ == Type::float32 ? 4 : 2; }
   std::int64_t padded_k() const { return (k_ + kStrip - 1) / kStrip * kStrip; }
-  // Rows of A, padded_k() wide, filled up with zeros.
+  // Row `row` of A, padded with zeros to padded_k().
   const std::byte* right(std::int32_t row) const {
     return right_.data() + row * padded_k() * element_bytes();
   }
-  // Strips of 16 outputs of a piece, [rank][16] each, the last filled up with zeros.
+  // Strip `strip` of 16 outputs of a piece, [rank][16], the last one padded with zeros.
   const std::byte* left(const Piece& piece, std::int64_t strip) const {
     return left_.data() + piece.offset +
            static_cast<std::size_t>(strip * piece.rank * kStrip * element_bytes());
@@ -78,7 +78,7 @@ class LowRank {
   std::vector<std::byte> right_, left_;
 };
 
-// An adapter's factors, by PackedLinear::adapter_slot(); matrices behind the last have none.
+// An adapter's factors, indexed by PackedLinear::adapter_slot(); matrices beyond the end have none.
 struct AdapterFactors {
   std::vector<LowRank> matrices;
 
@@ -89,10 +89,10 @@ struct AdapterFactors {
   }
 };
 
-// The adapter of each row of an input, null where it has none; null: no row has one.
+// The adapter of each row of an input, null for rows without one. A null pointer means that no row has one.
 using RowAdapters = const AdapterFactors* const*;
 
-// Whether any of so many rows has factors for a matrix of one of these slots.
+// True if any of the rows has factors for a matrix with one of these slots.
 bool any_adapter(RowAdapters adapters, std::int64_t num_rows, std::initializer_list<std::int32_t> slots);
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// Routing, the weighted sum, and the choice of who computes grouped products.
+// Routing, the weighted sum, and the choice of the implementation of grouped products.
 #include "kernels/mixture.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// Marks the `most` largest of values [0, count); of equal ones the first. Values are used up.
+// Calls `take` with the index of each of the `most` largest of values [0, count); of equal ones the first.
+// Overwrites the values taken.
 template <class Take>
 void take_largest(float* values, std::int32_t count, std::int32_t most, const Take& take) {
   for (std::int32_t n = 0; n < most; ++n) {
@@ -27,7 +28,7 @@ void take_largest(float* values, std::int32_t count, std::int32_t most, const Ta
   }
 }
 
-// One row's. Work space is kept from row to row.
+// Routes one row at a time; its work space is reused from row to row.
 class Router {
  public:
   Router(const RoutingRule& rule, std::span<const float> correction)
@@ -54,7 +55,7 @@ class Router {
   }
 
  private:
-  // Above kNever, so that what was taken is not taken again.
+  // Above kNever, so that experts already taken are not taken again.
   static constexpr float kLeast = std::numeric_limits<float>::lowest();
 
   void score(const float* logits) {
@@ -76,7 +77,7 @@ class Router {
   void mix_sparsely(const float* logits, std::int32_t* experts, float* weights) {
     for (std::size_t i = 0; i < rank_.size(); ++i)
       rank_[i] = std::isnan(logits[i]) ? kLeast : std::clamp(logits[i], kLeast, -kLeast);
-    std::ranges::fill(score_, 0.0f);  // the weights of those that are chosen
+    std::ranges::fill(score_, 0.0f);  // weights of the chosen experts
     for (std::int32_t n = 0; n < rule_.per_token; ++n) {
       const auto best = std::ranges::max_element(rank_);
       const float largest = *best;

@@ -1,5 +1,5 @@
-// The mixture op on the CPU: the choice, rows by expert, the products, and the sums. On the reference backend
-// it is each row by itself.
+// The mixture op on the CPU: routing, grouping rows by expert, the products, and the sums. The reference
+// backend computes each row separately.
 #include <algorithm>
 #include <vector>
 
@@ -13,11 +13,12 @@
 namespace pagoda {
 namespace {
 
-// One call's choices, kept for their capacity. chosen, places: [row, choice]; the rest as RowGroups says.
+// The choices of one call; kept between calls for their capacity. chosen, places: [row, choice]; the others
+// as in RowGroups.
 struct Choices {
   std::vector<std::int32_t> chosen, places, starts, rows, own_starts;
   std::vector<float> weights, factors;
-  std::vector<std::size_t> sizes;  // floats that each rank's experts make
+  std::vector<std::size_t> sizes;  // floats produced by each rank's experts
 
   void route(const KernelContext& context, const MixtureArgs& args, const float* logits,
              std::int64_t num_rows);
@@ -36,7 +37,8 @@ void Choices::route(const KernelContext& context, const MixtureArgs& args, const
     weights[i] *= args.expert_scales[static_cast<std::size_t>(chosen[i])];
 }
 
-// Rows by the expert that they chose; an expert's in ascending order. All ranks come to the same places.
+// Groups rows by the expert that they chose, in ascending order within an expert. All ranks compute the same
+// places.
 void Choices::group(const MixtureArgs& args) {
   starts.assign(static_cast<std::size_t>(args.routing.num_experts) + 1, 0);
   for (const std::int32_t expert : chosen) ++starts[static_cast<std::size_t>(expert) + 1];
@@ -51,12 +53,12 @@ void Choices::group(const MixtureArgs& args) {
         static_cast<std::int32_t>(at / static_cast<std::size_t>(args.routing.per_token));
     if (args.weigh_input) factors[static_cast<std::size_t>(place)] = weights[at];
   }
-  // Each begin has become its end.
+  // Each entry has advanced from its group's begin to its end.
   std::copy_backward(starts.begin(), starts.end() - 1, starts.end());
   starts.front() = 0;
 }
 
-// Those of this rank's experts, whose first place is 0.
+// The groups of this rank's experts, with places counted from 0.
 RowGroups Choices::own_groups(const MixtureArgs& args) {
   const auto begin = starts.begin() + args.first_expert;
   own_starts.assign(begin, begin + std::ssize(args.first) + 1);

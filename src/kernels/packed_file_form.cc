@@ -1,7 +1,7 @@
-// A PackedLinear as two pieces of bytes, of which the larger is mapped as it lies: description() and map().
+// A PackedLinear as two pieces of bytes, the larger of which is mapped unchanged: description() and map().
 // The description, little-endian: version u32; backend, type, form, keeps_values, has_blocks u8; the
-// arithmetic's number and scales u8, group i32, scale and largest f32; n, k i64; parts u32, each format u8
-// and rows i64; entries of the bias u64, and these as float32.
+// arithmetic's number and scales u8, group i32, scale and largest f32; n, k i64; number of parts u32, then
+// format u8 and rows i64 of each; number of bias entries u64, then these as float32.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -71,7 +71,7 @@ bool fits(const PackedLinear::Storage& storage, PackedFormat format) {
   return false;
 }
 
-// How many entries a bias has once it is packed, if there is one.
+// The number of entries of a packed bias, if there is a bias.
 std::int64_t packed_bias(const PackedLinear::Storage& storage) {
   constexpr std::int64_t kStrip = 16;
   const bool interleaved = storage.backend == Backend::cpu && storage.form == LinearForm::gated;
@@ -90,7 +90,7 @@ bool read_parts(Reader& in, PackedLinear::Storage& storage) {
     rows += part.rows;
     storage.parts.push_back(part);
   }
-  // Those of integers share the form of their rows with no others.
+  // Parts in integers (i8) cannot share the form of their rows with other parts.
   const auto of_integers = std::ranges::count(storage.parts, PackedFormat::i8, &PackedPart::format);
   if (of_integers != 0 && of_integers != std::ssize(storage.parts)) return false;
   const bool blocks = std::ranges::any_of(storage.parts, keeps_file_numbers, &PackedPart::format);

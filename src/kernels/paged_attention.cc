@@ -48,8 +48,8 @@ std::int64_t rows_at_once(const PagedAttentionArgs& args) {
 
 namespace {
 
-// The blocks that one sequence reads, but not those that the one before begins with too: they are there
-// already.
+// Lists the blocks that one sequence reads, except leading blocks that it shares with the previous sequence:
+// those are already listed.
 void list_blocks(const PagedAttentionArgs& args, const KvAddress& address, const AttentionSequence& sequence,
                  const AttentionSequence* previous, std::size_t end, ReadAhead& out) {
   const std::int32_t size = args.layout.block_size;
@@ -68,14 +68,14 @@ void list_blocks(const PagedAttentionArgs& args, const KvAddress& address, const
 }  // namespace
 
 void list_context(const KernelContext& context, const PagedAttentionArgs& args, ReadAhead& out) {
-  // A cache of last resort, which threads share or not; more would push out the first bytes.
+  // The size of a last-level cache, whether or not threads share it; more would evict the first bytes.
   constexpr std::int64_t kMost = std::int64_t{8} << 20;
   const std::int64_t threads = num_threads(context), at_once = rows_at_once(args);
   out.pieces.clear();
   out.ends.clear();
   const KvAddress address(args.layout);
   out.piece_bytes = address.layer_bytes / 64 * 64;
-  if (out.piece_bytes == 0) return;  // smaller than a line
+  if (out.piece_bytes == 0) return;  // smaller than a cache line
   const auto most = static_cast<std::size_t>(kMost / threads / out.piece_bytes);
   for (std::int64_t thread = 0; thread < threads; ++thread) {
     const AttentionSequence* previous = nullptr;
@@ -86,7 +86,7 @@ void list_context(const KernelContext& context, const PagedAttentionArgs& args, 
       list_blocks(args, address, sequence, previous, end, out);
       previous = &sequence;
     }
-    // Pieces that are attended to first come last, and are then in the cache next to the core.
+    // Pieces that are attended to first come last, so that they are still in the core's nearest cache.
     std::reverse(out.pieces.begin() + begin, out.pieces.end());
     out.ends.push_back(out.pieces.size());
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Memory where a context's ops read it: in this process, or on a device, whose memory belongs to its
-// DeviceOps. PlacedMemory holds activations; PlacedVector the numbers beside a model's matrices: weights of
-// norms, biases, rates. Only ops look inside. Errors: resource_exhausted. Threads: the context's caller.
+// Memory that a context's ops can access: in this process, or on a device, whose memory belongs to its
+// DeviceOps. PlacedMemory holds activations; PlacedVector holds a model's small vectors: norm weights,
+// biases, rates. Only ops access the contents. Errors: resource_exhausted. Threads: the context's caller.
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -13,7 +13,7 @@ namespace {
 
 using Encode = void (*)(const float* x, std::uint8_t* b);
 
-// A number that half precision cannot hold becomes its largest number.
+// Values beyond half precision saturate at its largest number.
 std::uint16_t half_of(float value) {
   constexpr float kLargest = 65504.0f;
   return float_to_half(std::clamp(value, -kLargest, kLargest));
@@ -23,7 +23,7 @@ void put_half(std::uint8_t* b, float value) {
   const std::uint16_t bits = half_of(value);
   std::memcpy(b, &bits, sizeof bits);
 }
-// 0 for numbers so small that it would not be finite: their block is 0.
+// 0 for values so small that the inverse would be infinite: their block becomes 0.
 float inverse(float value) { return std::fabs(value) > 1e-38f ? 1 / value : 0; }
 int nearest(float value, int least, int most) {
   return static_cast<int>(
@@ -42,7 +42,7 @@ void quantize_plain(const float* x, std::uint8_t* b) {
 }
 constexpr auto kSame = [](float value) { return value; };
 
-// The number of Q4_0 and Q5_0: the extreme value gets 0, and halves are rounded up, of float32 as in the
+// A number of Q4_0 or Q5_0: the extreme value maps to 0, and halves are rounded up, in float32 as in the gguf
 // package.
 int number_of(float value, float inverse_scale, int middle) {
   const float number = value * inverse_scale + (static_cast<float>(middle) + 0.5f);
@@ -75,7 +75,7 @@ void q8_0(const float* x, std::uint8_t* b) {
         static_cast<std::uint8_t>(static_cast<int>(std::clamp(std::round(x[i] * id), -127.0f, 127.0f)));
 }
 
-// The scale of 16 values as numbers of -32 to 31. The error counts more where values are large.
+// The scale of 16 values as numbers of -32 to 31. Errors weigh more for larger values.
 float symmetric_scale(std::span<const float> x) {
   const float most = extreme(x);
   if (std::fabs(most) < 1e-30f) return 0;
@@ -118,7 +118,8 @@ struct ScaleAndMinimum {
   float scale = 0, minimum = 0;  // w = scale * n - minimum, n in 0..15, minimum not negative
 };
 
-// The best ones for 32 values. A value's error counts by its own size and that of all.
+// The best scale and minimum for 32 values. A value's error is weighted by its magnitude plus the root mean
+// square of all.
 ScaleAndMinimum scale_and_minimum(std::span<const float> x) {
   const auto [least, most] = std::minmax_element(x.begin(), x.end());
   const float low = std::min(*least, 0.0f), range = *most - low;
@@ -130,7 +131,7 @@ ScaleAndMinimum scale_and_minimum(std::span<const float> x) {
   float least_error = -1;
   for (int candidate = 0; candidate <= 20; ++candidate) {
     const float id = (14 + 0.1f * static_cast<float>(candidate)) / range;
-    // Least squares over the numbers that this scale gives.
+    // Least squares over the numbers that this scale produces.
     float w = 0, wn = 0, wnn = 0, wx = 0, wnx = 0;
     float numbers[32];
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -144,7 +145,7 @@ ScaleAndMinimum scale_and_minimum(std::span<const float> x) {
       wnx += weight * n * x[i];
     }
     const float determinant = w * wnn - wn * wn;
-    const bool alike = determinant <= 1e-6f * w * wnn;  // all numbers are the same one
+    const bool alike = determinant <= 1e-6f * w * wnn;  // all numbers are equal
     ScaleAndMinimum found = {};
     if (!alike)
       found = {.scale = (w * wnx - wn * wx) / determinant, .minimum = (wn * wnx - wnn * wx) / determinant};

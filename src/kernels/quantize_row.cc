@@ -19,7 +19,7 @@ float largest_of(std::span<const float> x) {
   return largest;
 }
 
-// The scale as it is stored, and as it is read again. 1 where it would be no use.
+// Stores the scale as bfloat16 and returns the stored value. Stores 1 if the scale is too small to divide by.
 float put_scale(float scale, std::byte* to) {
   std::uint16_t bits = float_to_bfloat16(scale);
   if (!(bfloat16_to_float(bits) > 1e-37f)) bits = float_to_bfloat16(1);
@@ -41,7 +41,7 @@ void e4m3_row(std::span<const float> x, std::byte* codes, std::byte* scales) {
     *codes++ = static_cast<std::byte>(nearest_e4m3(reference::input_number(InputNumber::e4m3, value, scale)));
 }
 
-// The scale of least squared error among a few.
+// The scale with the least squared error among a few candidates.
 float int4_scale(std::span<const float> x, std::byte* to) {
   const float largest = largest_of(x);
   float best = put_scale(largest / 7, to), least = -1;
@@ -73,7 +73,7 @@ void int4_row(std::span<const float> x, std::size_t group, std::byte* codes, std
   }
 }
 
-// The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 as its place; of two the one with an even place.
+// The index of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6; a tie goes to the even index.
 int e2m1_place(float magnitude) {
   constexpr float kMiddle[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
   int place = 0;
@@ -89,7 +89,8 @@ void mxfp4_row(std::span<const float> x, std::byte* codes, std::byte* scales) {
     const int least = largest > 0 ? std::clamp(std::ilogb(largest) - 2, -126, 126) : 0;
     int best = least;
     float least_error = -1;
-    for (const int exponent : {least, least + 1}) {  // the smaller one cuts off what is above 6 times it
+    // The smaller exponent clips values above 6 times its power of two.
+    for (const int exponent : {least, least + 1}) {
       float error = 0;
       for (const float value : part) {
         const float share = std::ldexp(std::fabs(value), -exponent);

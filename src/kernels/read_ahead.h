@@ -1,8 +1,8 @@
 #pragma once
-// ReadAhead: what will be read soon. Products of matrices bring it into the cache on their way, a few lines
-// with each of their steps, since arithmetic bounds them, and memory the attention over K and V that comes
-// after them. A hint: no result depends on it, and the addresses need not be mapped. Owner: the caller of the
-// products; calls to take() are on its thread.
+// ReadAhead: memory that will be read soon. Matrix products prefetch it into the cache, a few lines per step,
+// because they are bound by arithmetic, while the attention over K and V that follows is bound by memory. A
+// hint: no result depends on it, and the addresses need not be mapped. Owner: the caller of the products,
+// whose thread calls take().
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +12,15 @@ namespace pagoda {
 
 class ReadAhead {
  public:
-  // All of one size, a multiple of 64 bytes: first what the first thread will read, then the second's, ...
+  // All of one size, a multiple of 64 bytes: first the pieces that thread 0 will read, then thread 1's, ...
   std::vector<const std::byte*> pieces;
   std::int64_t piece_bytes = 0;
-  std::vector<std::size_t> ends;  // ends of each thread's pieces
+  std::vector<std::size_t> ends;  // the end of each thread's pieces
 
-  // From the first byte on, spread evenly over `work` multiplications that come after `idle` others.
+  // Starts over, prefetching evenly over the `work` multiplications that follow the next `idle` ones.
   void start(std::int64_t idle, std::int64_t work) { done_ = 0, idle_ = idle, work_ = work; }
 
-  // The share of a product of so many multiplications, in each thread's pieces: from which part of them to
-  // which, of 1.
+  // The part of each thread's pieces that a product prefetches, as a range of fractions from 0 to 1.
   struct Share {
     double begin = 0, end = 0;
   };
@@ -37,8 +36,8 @@ class ReadAhead {
     return share;
   }
 
-  // The part of a tile of the product: bytes of all pieces, one after the other. Thread t has tiles t, t + n,
-  // ...
+  // The part of one tile of the product: a byte range of all pieces, in order. Thread t computes tiles t, t +
+  // n, ...
   struct Range {
     std::int64_t begin = 0, end = 0;
   };

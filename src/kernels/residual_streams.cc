@@ -16,14 +16,14 @@ namespace {
 
 bool streams_by_reference(const KernelContext& context) { return context.backend == Backend::reference; }
 
-// The root of the mean square of a row.
+// The root mean square of a row, at least `least`.
 double magnitude(const float* x, std::int64_t width, double least) {
   double sum = 0;
   for (std::int64_t i = 0; i < width; ++i) sum += static_cast<double>(x[i]) * x[i];
   return std::sqrt(std::max(sum / static_cast<double>(width), least));
 }
 
-constexpr double kMinSquare = 1e-5;  // least divisor
+constexpr double kMinSquare = 1e-5;  // lower bound of the divisor
 
 }  // namespace
 
@@ -101,7 +101,8 @@ void correct_streams(const KernelContext& context, const StreamShape& shape, con
       return reference::correct_streams(shape, factors, modes, predicted, x, others, row);
     float* const own = floats(x, row);
     const float *const before = floats(predicted, row), *const mode = floats(modes, row);
-    for (std::int64_t i = streams - 1; i >= 0; --i) {  // the one that all others read comes last
+    // In descending order: the first stream, which all others read, comes last.
+    for (std::int64_t i = streams - 1; i >= 0; --i) {
       float factor = 1;
       for (std::int64_t k = 0; k < streams; ++k) factor += factors[i * streams + k] * mode[k];
       float* const to = i == 0 ? own : floats(others, row) + (i - 1) * width;

@@ -1,4 +1,4 @@
-// The row-wise ops' choice of implementation, and their fast forms, which compilers vectorise.
+// Chooses the implementation of the row-wise ops; also holds their fast forms, which compilers vectorise.
 #include "kernels/rows.h"
 
 #include <algorithm>
@@ -230,7 +230,7 @@ void xielu(const KernelContext& context, RowShape shape, const XieluCurve& curve
 void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64_t num_rows,
                  const Buffer& gates, const Buffer& up) {
   if (on_device(context)) return device_ops::sparse_gate(*context.device, how, num_rows, gates, up);
-  std::int64_t before = 0, features = 0;  // columns of the parts before up's own, and of all
+  std::int64_t before = 0, features = 0;  // columns of the parts before up's own, and of all parts
   for (std::size_t part = 0; part < how.widths.size(); ++part) {
     if (part < how.own) before += how.widths[part];
     features += how.widths[part];
@@ -238,7 +238,7 @@ void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64
   const std::int64_t width = how.widths[how.own];
   for_rows(context, num_rows, features, [&](std::int64_t row) {
     if (by_reference(context)) return reference::sparse_gate(how, num_rows, gates, up, row);
-    // Feature by feature in the model's order, however they are cut into parts.
+    // Sums feature by feature in the model's order, regardless of the division into parts.
     const auto sum_of = [&](const auto& term) {
       double sum = 0;
       const float* part = floats(gates);
@@ -262,7 +262,7 @@ void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64
 void recurrent_gates(const KernelContext& context, const RecurrentGates& gates, std::int64_t num_rows,
                      const Buffer& weight, const Buffer& decay) {
   if (on_device(context)) return device_ops::recurrent_gates(*context.device, gates, num_rows, weight, decay);
-  constexpr std::int64_t kCost = 16;  // against an addition
+  constexpr std::int64_t kCost = 16;  // relative to an addition
   for_rows(context, num_rows, kCost * gates.num_heads, [&](std::int64_t row) {
     if (by_reference(context))
       return reference::recurrent_gates(gates, floats(weight, row), floats(decay, row));

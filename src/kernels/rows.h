@@ -1,8 +1,8 @@
 #pragma once
-// Small row-wise ops between the products of a layer, float32 [num_rows, width] of buffers whose rows may lie
-// further apart. Those with instruction sets of their own are in elementwise.h. Each element is computed from
-// its own row alone, in one order. Users to come: the hidden rows that drafters tap (copy_rows, gather_rows),
-// a second model in a runner, vision towers.
+// Small row-wise ops between the products of a layer: float32 [num_rows, width]; the rows of a buffer may be
+// farther apart than `width`. Ops with an implementation per instruction set are in elementwise.h. Each
+// element is computed from its own row alone, in one fixed order. Planned users: the hidden rows that
+// drafters tap (copy_rows, gather_rows), a second model in a runner, vision towers.
 #include <cstdint>
 #include <span>
 
@@ -17,7 +17,7 @@ struct RowShape {
 
 void zero_rows(const KernelContext& context, RowShape shape, const Buffer& out);
 void copy_rows(const KernelContext& context, RowShape shape, const Buffer& from, const Buffer& to);
-// Row i of x becomes its row `rows[i]`; off devices they ascend.
+// Row i of x becomes its row `rows[i]`; except on devices, `rows` must be ascending.
 void gather_rows(const KernelContext& context, std::span<const std::int32_t> rows, std::int64_t width,
                  const Buffer& x);
 
@@ -36,13 +36,13 @@ void add_vector(const KernelContext& context, RowShape shape, const float* vecto
 // out = x * vector [width]
 void times_vector(const KernelContext& context, RowShape shape, const Buffer& x, const float* vector,
                   const Buffer& out);
-// to += factor * sigmoid(gate) * from; gate: a number for each row, or none, which is 1.
+// to += factor * sigmoid(gate) * from; gate has one number per row, or is empty, which means a factor of 1.
 void add_share(const KernelContext& context, RowShape shape, float factor, const Buffer& gate,
                const Buffer& from, const Buffer& to);
 // x *= (a + b_factor * b) * factor
 void times_sum(const KernelContext& context, RowShape shape, const Buffer& a, float b_factor, const Buffer& b,
                float factor, const Buffer& x);
-// x *= f(gate), of which each of `num_gates` serves width / num_gates neighbours.
+// x *= f(gate); each of the `num_gates` gates serves width / num_gates adjacent elements.
 enum class GateFunction { softplus, sigmoid };
 void times_gates(const KernelContext& context, RowShape shape, GateFunction function, std::int64_t num_gates,
                  const Buffer& gate, const Buffer& x);
@@ -64,9 +64,9 @@ struct XieluCurve {
 };
 void xielu(const KernelContext& context, RowShape shape, const XieluCurve& curve, const Buffer& x);
 
-// up = f(gate - cutoff) * up where a gate is beyond the cutoff, else 0; f: gelu by tanh. The cutoff lies so
-// many standard deviations above the mean of all the row's gates (Gemma 3n). These lie in parts, each
-// [num_rows, its width], one behind the other; those of up's columns in part `own`.
+// up = f(gate - cutoff) * up where a gate exceeds the cutoff, otherwise 0; f: tanh-approximated GELU. The
+// cutoff is `deviations` standard deviations above the mean of all gates of the row (Gemma 3n). The gates are
+// stored in consecutive parts, each [num_rows, its width]; part `own` holds the gates of up's columns.
 struct SparseGate {
   double deviations = 0;
   std::span<const std::int64_t> widths = {};  // by part
@@ -75,7 +75,7 @@ struct SparseGate {
 void sparse_gate(const KernelContext& context, const SparseGate& how, std::int64_t num_rows,
                  const Buffer& gates, const Buffer& up);
 
-// A recurrent layer's gates are made of its product, in place, by head (linear_attention.h):
+// Computes a recurrent layer's gates from its product, in place, per head (linear_attention.h):
 //   delta rule   weight = sigmoid(weight)                     decay = exp(rate * softplus(decay + bias))
 //   Mamba-2      weight = softplus(weight + bias), clamped    decay = exp(rate * weight)
 struct RecurrentGates {
@@ -87,7 +87,7 @@ struct RecurrentGates {
 void recurrent_gates(const KernelContext& context, const RecurrentGates& gates, std::int64_t num_rows,
                      const Buffer& weight, const Buffer& decay);
 
-// Row i: the cosines, then the sines, of the angles positions[i] * frequencies, times `amplitude`.
+// Row i: the cosines, then the sines, of the angles positions[i] * frequencies, all times `amplitude`.
 void fill_rotations(const KernelContext& context, std::span<const std::int32_t> positions,
                     std::span<const double> frequencies, double amplitude, const Buffer& out);
 

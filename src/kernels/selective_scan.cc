@@ -1,4 +1,4 @@
-// Chooses the implementation, and cuts the work into tiles: channels of a piece of a sequence.
+// Chooses the implementation and cuts the work into tiles: some channels of a piece of one sequence.
 #include "kernels/selective_scan.h"
 
 #include "base/check.h"

@@ -1,39 +1,37 @@
 #pragma once
-// A recurrent layer's state of a sequence, as its kernels see it: pieces of float32, each contiguous, changed
-// in place by every step. A piece's contents are the layer's own affair (columns of a convolution, a matrix
-// of a head); its page belongs to kv_cache/ and model_runner/. In a step of rows r0 r1 r2 and drafts d0 d1:
-//   * rows are computed strictly in order, from `pieces` (zeros if `fresh`); `pieces` then holds the state
-//     behind r2, and store.pieces the state behind store.num_rows rows;
-//   * drafts go on from there, and their states are seen by them alone: drafts that were right come again as
-//     rows;
-//   * results and state depend on the sequence's own rows alone, not on how they are cut into steps, so one
-//     code serves one row and many, and nothing is rounded but to float32 between rows.
+// A recurrent layer's state of a sequence, as its kernels see it: pieces of float32, each contiguous, updated
+// in place by every step. The meaning of a piece is private to the layer (columns of a convolution, a matrix
+// of a head); its page belongs to kv_cache/ and model_runner/. In a step with rows r0 r1 r2 and drafts d0 d1:
+//   * rows are computed strictly in order, starting from `pieces` (zeros if `fresh`); afterwards `pieces`
+//     holds the state after r2, and store.pieces the state after store.num_rows rows;
+//   * drafts continue from there, and only drafts see their states: accepted drafts come again as rows;
+//   * results and state depend only on the sequence's own rows, not on their division into steps, so the
+//     same code serves one row and many, and between rows nothing is rounded except to float32.
 #include <cstdint>
 #include <span>
 
 namespace pagoda {
 
 struct StateStore {
-  std::int32_t num_rows = 0;  // rows of the sequence in this step: 1 to num_rows - num_drafts
+  std::int32_t num_rows = 0;  // after this many rows of the sequence in this step: 1 to num_rows - num_drafts
   float* const* pieces = nullptr;
 };
 
 struct StateSequence {
-  std::int32_t first_row = 0;   // row of the batch
+  std::int32_t first_row = 0;   // at least 1, drafts included
   std::int32_t num_rows = 0;    // 1 or more, drafts included
-  std::int32_t num_drafts = 0;  // the last of them; fewer than num_rows
-  bool fresh = false;           // begins here: the state is zeros, and what lies in `pieces` means nothing
-  // Pieces of all layers with state, one after the other: a layer's are those from LayerStates::first_piece
-  // on.
+  std::int32_t num_drafts = 0;  // the last rows of the step; fewer than num_rows
+  bool fresh = false;  // the sequence begins here: the state is zeros, and the content of `pieces` is ignored
+  // The pieces of all stateful layers in order; a layer's own start at LayerStates::first_piece.
   float* const* pieces = nullptr;
-  std::span<const StateStore> stores = {};  // ascending by num_rows
+  std::span<const StateStore> stores = {};  // in ascending order of num_rows
 };
 
-// One layer's view of that.
+// One layer's view of the states.
 struct LayerStates {
-  std::span<const StateSequence> sequences = {};  // all of the batch, in its order
+  std::span<const StateSequence> sequences = {};  // all sequences of the batch, in order
   std::int32_t first_piece = 0;
-  std::int32_t num_pieces = 0;  // all layers have together
+  std::int32_t num_pieces = 0;  // pieces of all layers together
 
   float* piece(const StateSequence& sequence, std::int32_t index) const {
     return sequence.pieces[first_piece + index];

@@ -1,7 +1,7 @@
 #pragma once
-// The goal that the tests of ops on recurrent states share: a row's bits, and the state's, depend on the
-// sequence alone: not on how its rows are cut into steps, on drafts that came and went, on what is copied in
-// passing, on the rest of the batch, or the threads.
+// The property that all tests of ops on recurrent states check: the bits of a row, and of the state, depend
+// only on the sequence itself: not on the division of its rows into steps, on rejected drafts, on copies made
+// along the way, on the rest of the batch, or on the threads.
 #include <limits>
 
 #include "kernels/sequence_state.h"
@@ -9,17 +9,17 @@
 
 namespace pagoda {
 
-// A step's work on one sequence.
+// One step's work on one sequence.
 struct StatePart {
   std::size_t sequence = 0;
   std::int32_t rows = 0, drafts = 0;
-  std::vector<std::int32_t> stores = {};  // after so many rows
+  std::vector<std::int32_t> stores = {};  // copies of the state, each after this many rows
 };
 
-// Sequences whose rows depend on (sequence, position) alone, with the states that are kept of them.
+// Sequences whose rows depend only on (sequence, position), with their states.
 class StateWorld {
  public:
-  // A state is cut into pieces of `piece` floats; rows are `width` floats of output.
+  // A state is cut into pieces of `piece` floats; a row has `width` floats of output.
   StateWorld(std::size_t sequences, std::int32_t length, std::size_t width, std::size_t state_size,
              std::size_t piece)
       : width_(width), state_size_(state_size), piece_(piece), computed_(sequences) {
@@ -29,11 +29,12 @@ class StateWorld {
 
   const std::vector<float>& output(std::size_t sequence) const { return outputs_[sequence]; }
   const std::vector<float>& state(std::size_t sequence) const { return states_[sequence]; }
-  const std::vector<std::vector<float>>& stored() const { return stored_; }  // the last step's copies
+  // The copies made by the last step.
+  const std::vector<std::vector<float>>& stored() const { return stored_; }
 
  protected:
-  // enter(sequence, position) makes the inputs of a row; run(states) the op, and returns the outputs of all
-  // rows. Drafts are wrong: their rows are those of other positions.
+  // enter(sequence, position) creates the inputs of a row; run(states) runs the op and returns the outputs of
+  // all rows. Drafts are wrong: their rows are those of other positions.
   template <class Enter, class Run>
   void step(const std::vector<StatePart>& parts, const Enter& enter, const Run& run) {
     std::vector<StateSequence> sequences;
@@ -75,7 +76,7 @@ class StateWorld {
 
  private:
   std::vector<float*> pieces_of(std::vector<float>& state) const {
-    std::vector<float*> out = {nullptr};  // another layer's
+    std::vector<float*> out = {nullptr};  // another layer's piece
     for (std::size_t at = 0; at < state.size(); at += piece_) out.push_back(state.data() + at);
     return out;
   }
@@ -85,7 +86,7 @@ class StateWorld {
   std::vector<std::int32_t> computed_;
 };
 
-// World is a StateWorld of a shape with a step of its own.
+// World is a StateWorld that is constructed from a shape and has its own step().
 template <class World, class Shape>
 void expect_as_reference(const Shape& shape, float tolerance, float relative) {
   World expected(shape, 2, 30);
@@ -107,8 +108,8 @@ void expect_as_reference(const Shape& shape, float tolerance, float relative) {
   }
 }
 
-// Every cut of a sequence, with drafts that are wrong and copies in passing, among others, on several
-// threads; `whole_step`: besides, of the step that computes it whole.
+// Computes a sequence in every division into steps, with rejected drafts and intermediate copies, beside
+// other sequences, on several threads. `whole_step`: also for the step that computes the whole sequence.
 template <class World, class Shape, class... WholeStep>
 void expect_bits_of_the_sequence_alone(const Shape& shape, const WholeStep&... whole_step) {
   ThreadPool two(2), three(3);
@@ -119,7 +120,7 @@ void expect_bits_of_the_sequence_alone(const Shape& shape, const WholeStep&... w
       return KernelContext{.backend = Backend::cpu, .level = level, .pool = pool};
     };
     World whole(shape, 1, kLength), steps(shape, 1, kLength);
-    std::vector<std::vector<float>> after(1);  // the state after so many rows
+    std::vector<std::vector<float>> after(1);  // the state after each number of rows
     for (std::int32_t i = 0; i < kLength; ++i) {
       steps.step(context(nullptr), {{.rows = 1}});
       after.push_back(steps.state(0));

@@ -1,5 +1,5 @@
 #pragma once
-// Helpers for the kernels' tests: the levels this machine has, and data from a seed.
+// Helpers for the kernels' tests: the CPU levels of this machine, and pseudo-random data from a seed.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -20,7 +20,7 @@ inline std::vector<CpuLevel> levels_here() {
   return levels;
 }
 
-// All types that models are run from.
+// All types that models can be run from.
 inline std::vector<DType> weight_types() {
   std::vector<DType> types;
   for (std::size_t i = 0; i < std::size(kDTypes); ++i)
@@ -28,9 +28,9 @@ inline std::vector<DType> weight_types() {
   return types;
 }
 
-// Close to normal: the sum of four uniforms, centred, variance 1/3.
+// Approximately normal: the centred sum of four uniforms, variance 1/3.
 inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, float scale = 1.0f) {
-  // Two numbers of 64 bits an element: tests draw many elements, and are not optimised.
+  // Two 64-bit random numbers per element: tests draw many elements and are not optimised.
   const std::uint64_t key = mix64(seed);
   std::vector<float> out(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -41,8 +41,8 @@ inline std::vector<float> random_floats(std::uint64_t seed, std::size_t count, f
   return out;
 }
 
-// The place of a block's scale and, unless it is 0, of its minimum, in half precision; or what its scales are
-// else.
+// The offset of a block's half-precision scale and, unless 0, of its minimum; or the kind of scale that it
+// has instead.
 enum class ScaleKind { half, exponent, fp8, spread };
 struct ScalesAt {
   std::size_t scale = 0, minimum = 0;
@@ -76,7 +76,7 @@ inline ScalesAt scales_at(DType dtype) {
   }
 }
 
-// A scale in the highest 4 bits of 4 numbers (ScaleKind::spread).
+// A scale in the top 4 bits of each of 4 numbers (ScaleKind::spread).
 inline void put_spread(std::byte* numbers, std::uint16_t scale) {
   for (std::size_t s = 0; s < 4; ++s) {
     std::byte& high = numbers[2 * s + 1];
@@ -84,7 +84,8 @@ inline void put_spread(std::byte* numbers, std::uint16_t scale) {
   }
 }
 
-// Scales of a block of codes of floats, one for four blocks of 8-bit ones, and codes that are numbers.
+// The scales of a block of float codes (one per four blocks of 8-bit codes); also replaces codes that are not
+// numbers.
 inline void put_code_scales(std::uint64_t seed, DType dtype, std::byte* block, std::size_t index) {
   const auto a_number = [](std::byte& e4m3) {
     if ((e4m3 & std::byte{0x7f}) == std::byte{0x7f}) e4m3 ^= std::byte{1};
@@ -100,7 +101,7 @@ inline void put_code_scales(std::uint64_t seed, DType dtype, std::byte* block, s
   for (int i = 8; i < 12; ++i) a_number(block[i]);
 }
 
-// Random bytes of `elements` weights stored as `dtype`, with scales of a sane size.
+// Random bytes for `elements` weights stored as `dtype`, with scales of reasonable size.
 inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, std::int64_t elements) {
   const DTypeInfo& info = dtype_info(dtype);
   std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(dtype, elements)));
@@ -140,7 +141,7 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
       case ScaleKind::exponent:
         bytes[at] = static_cast<std::byte>(118 + random_bits(seed, 1, at) % 4);
         break;
-      case ScaleKind::fp8:  // 4 of them; neighbours are mostly alike
+      case ScaleKind::fp8:  // 4 scales; adjacent ones are similar
         for (std::size_t s = 0; s < 4; ++s)
           bytes[at + s] = static_cast<std::byte>(8 + random_bits(seed, 1, at + s) % 16);
         break;

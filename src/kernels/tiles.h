@@ -1,5 +1,5 @@
 #pragma once
-// for_tiles: the one way in which kernels spread work over the context's threads.
+// for_tiles: the only way in which kernels spread work over the context's threads.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,7 +11,7 @@ inline std::int64_t num_threads(const KernelContext& context) {
   return context.pool == nullptr ? 1 : context.pool->num_threads();
 }
 
-// body(tile, worker) for each tile; on the calling thread alone when there is no pool.
+// Calls body(tile, worker) for each tile; on the calling thread if there is no pool.
 template <class Body>
 void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body& body) {
   if (context.pool == nullptr || num_tiles <= 1) {
@@ -21,8 +21,9 @@ void for_tiles(const KernelContext& context, std::int64_t num_tiles, const Body&
   }
 }
 
-// body(first, last) over ranges of [0, count) of at least `grain` items each, or over all at once. Of n
-// threads each gets an n-th part of [0, count) in one piece, cut into several ranges so that others may help.
+// Calls body(first, last) over ranges of [0, count) of at least `grain` items each, or over all at once. Each
+// of n threads gets an n-th of [0, count) in one piece, cut into several ranges so that other threads can
+// help.
 template <class Body>
 void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t threads = num_threads(context);
@@ -37,7 +38,8 @@ void for_ranges(const KernelContext& context, std::int64_t count, std::int64_t g
   });
 }
 
-// Rows pass through the products `at_once` at a time, and of those each thread has one piece: whose is `row`?
+// Rows pass through the products `at_once` at a time, and each thread has one contiguous piece of them.
+// Returns the thread that has `row`.
 inline std::int64_t thread_of_row(std::int64_t row, std::int64_t at_once, std::int64_t threads) {
   return row % at_once * threads / at_once;
 }

@@ -1,5 +1,5 @@
-// The types of few evenly spaced values and one half-precision scale a block: TQ1_0 (-1, 0, 1, five to a
-// byte), TQ2_0 and Q2_0 (-1 to 2, four to a byte) and Q1_0 (-1 or 1, eight to a byte).
+// Types with a few evenly spaced values and one half-precision scale per block: TQ1_0 (-1, 0, 1, five per
+// byte), TQ2_0 and Q2_0 (-1 to 2, four per byte) and Q1_0 (-1 or 1, eight per byte).
 #include <algorithm>
 
 #include "kernels/formats/formats.h"
@@ -7,7 +7,7 @@
 namespace pagoda::formats {
 namespace {
 
-// A type in which w = scale * (spacing * number - 1). kNumber gives the number of element i of a block.
+// A type with w = scale * (spacing * number - 1). kNumber returns the number of element i of a block.
 template <DType kType, int kScaleAt, int kSpacing, int (*kNumber)(Bytes block, int i)>
 constexpr WeightFormat evenly_spaced() {
   constexpr DTypeInfo kInfo = dtype_info(kType);
@@ -25,7 +25,7 @@ constexpr WeightFormat evenly_spaced() {
   };
   if constexpr (kInfo.block_elements != kSuperBlockInputs)
     return {.decode = blocks<kType, kBlock>, .int8_panels = PackedFormat::q4, .nibbles = kNibbles};
-  // d is eight times an eighth of it; -1 to 2 stand from number 2 on in kIq1Values.
+  // d is eight times an eighth of the scale; -1 to 2 are at indices 2 and up of kIq1Values.
   constexpr auto kRead = +[](Bytes b, SuperBlock& out) {
     out.d = load<std::uint16_t>(b + kScaleAt);
     std::ranges::fill(out.scales, std::int8_t{8});
@@ -37,9 +37,9 @@ constexpr WeightFormat evenly_spaced() {
           .nibbles = kNibbles};
 }
 
-// A byte is 256/243 of a number of five digits in base 3, rounded up: times 3, its first digit passes 256.
-// The block is cut into runs of 32, 16 and 4 bytes, which hold the first digits of all their bytes, then the
-// second ones.
+// A byte is 256/243 of a five-digit number in base 3, rounded up: multiplied by 3, its first digit carries
+// past 256. The block consists of runs of 32, 16 and 4 bytes; each run holds the first digits of all its
+// bytes, then the second digits, and so on.
 int ternary_digit(Bytes b, int i) {
   constexpr std::uint8_t kPowers[5] = {1, 3, 9, 27, 81};
   const int log_run = i < 160 ? 5 : i < 240 ? 4 : 2, first = i < 160 ? 0 : i < 240 ? 160 : 240;

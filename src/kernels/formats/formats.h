@@ -1,5 +1,5 @@
 #pragma once
-// The formats of this folder, one WeightFormat each, and the little they share.
+// The formats of this folder, one WeightFormat each, and their common helpers.
 #include <bit>
 #include <cstring>
 
@@ -21,7 +21,7 @@ T load(const void* address) {
 }
 inline float load_half(Bytes address) { return half_to_float(load<std::uint16_t>(address)); }
 
-// WeightFormat::decode out of what decodes one block.
+// WeightFormat::decode, given a function that decodes one block.
 template <DType kType, void (*kBlock)(Bytes block, float* out)>
 void blocks(Bytes data, std::int64_t elements, float* out) {
   constexpr DTypeInfo kInfo = dtype_info(kType);
@@ -29,7 +29,8 @@ void blocks(Bytes data, std::int64_t elements, float* out) {
     kBlock(data, out + i);
 }
 
-// WeightFormat::decode of a K type out of what reads its blocks. kGroup: weights that share a scale.
+// WeightFormat::decode of a K type, given a function that reads its blocks. kGroup: weights that share a
+// scale.
 template <DType kType, void (*kRead)(Bytes block, SuperBlock& out), int kGroup, int kZero, bool kMinima>
 void super_blocks(Bytes data, std::int64_t elements, float* out) {
   SuperBlock b;
@@ -47,7 +48,7 @@ void super_blocks(Bytes data, std::int64_t elements, float* out) {
   }
 }
 
-// The same of numbers that stand for the values of a table: w = share * d * scale * value, without a
+// The same for numbers that index a table of values: w = share * d * scale * value, computed without
 // rounding.
 template <DType kType, void (*kRead)(Bytes block, SuperBlock& out), int kGroup,
           const std::int8_t (&kValues)[16], float kShare = 1.0f>
@@ -61,7 +62,7 @@ void valued_blocks(Bytes data, std::int64_t elements, float* out) {
   }
 }
 
-// A type of such numbers. step: that of 8-bit panels, where 32 numbers have one scale, else null.
+// A type with such numbers. step: the step of 8-bit panels, if 32 numbers share a scale; otherwise null.
 template <DType kType, PackedFormat kPanels, void (*kRead)(Bytes block, SuperBlock& out), int kGroup,
           const std::int8_t (&kValues)[16], float kShare = 1.0f>
 constexpr WeightFormat valued_format(WeightStep (*step)(Bytes row, std::int64_t group)) {
@@ -71,7 +72,7 @@ constexpr WeightFormat valued_format(WeightStep (*step)(Bytes row, std::int64_t 
           .step = step};
 }
 
-// The eight 6-bit (scale, minimum) pairs of Q4_K and Q5_K in 12 bytes.
+// The eight 6-bit (scale, minimum) pairs of Q4_K and Q5_K, packed in 12 bytes.
 inline void scale_min(int j, Bytes s, int& scale, int& min) {
   if (j < 4) {
     scale = s[j] & 63;
@@ -91,21 +92,21 @@ inline void scales_and_minima(Bytes s, SuperBlock& out) {
   }
 }
 
-// The signs of 8 numbers out of the lowest 7 bits: the eighth makes the number of negative ones even.
+// The signs of 8 numbers from the lowest 7 bits: the eighth bit makes the number of negative signs even.
 inline std::uint8_t even_signs(std::uint32_t bits) {
   const std::uint32_t seven = bits & 127;
   return static_cast<std::uint8_t>(seven | (std::popcount(seven) & 1u) << 7);
 }
 
-// A scale of 4 bits and a half, as IQ2 and IQ3 types have them, twice.
+// Twice a scale of 4 bits plus a half, as in IQ2 and IQ3 types.
 inline std::int8_t odd_scale(std::uint32_t bits) { return static_cast<std::int8_t>(2 * (bits & 15) + 1); }
-// Such scales, two to a byte.
+// The raw 4-bit scales, two per byte.
 template <int kBytes>
 void split_scales(Bytes bytes, std::uint8_t* out) {
   for (int i = 0; i < 2 * kBytes; ++i) out[i] = bytes[i / 2] >> (4 * (i % 2)) & 15;
 }
 
-// The low halves of 16 bytes, then the high ones.
+// The low nibbles of 16 bytes, then the high nibbles.
 inline void split_nibbles(Bytes bytes, std::uint8_t* out) {
   for (int i = 0; i < 16; ++i) out[i] = bytes[i] & 15;
   for (int i = 0; i < 16; ++i) out[16 + i] = bytes[i] >> 4;

@@ -1,5 +1,5 @@
-// 8-bit floats of quantised folders: a float scale and 32 e4m3 numbers. Not a type of files:
-// loader/quantized_float8.cc makes these blocks.
+// 8-bit floats of quantised folders: a float scale and 32 e4m3 numbers. Not a file type:
+// loader/quantized_float8.cc creates these blocks.
 #include "kernels/formats/formats.h"
 #include "tensor/small_floats.h"
 

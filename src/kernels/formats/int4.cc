@@ -1,5 +1,5 @@
 // Numbers of up to 4 bits of quantised folders (AWQ, GPTQ, compressed-tensors, MLX): a float scale, a float
-// minimum, and 32 codes. Not a type of files: loader/quantized_integers.cc makes these blocks.
+// minimum, and 32 codes. Not a file type: loader/quantized_integers.cc creates these blocks.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,5 +1,5 @@
-// 8-bit numbers of quantised folders without zero points: a float scale and 32 signed bytes. Not a type of
-// files: loader/quantized_integers.cc makes these blocks.
+// 8-bit numbers of quantised folders without zero points: a float scale and 32 signed bytes. Not a file type:
+// loader/quantized_integers.cc creates these blocks.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,5 +1,5 @@
 // Numbers of up to 8 bits of quantised folders with zero points or minima: a float scale, a float minimum,
-// and 32 unsigned bytes. Not a type of files: loader/quantized_integers.cc makes these blocks.
+// and 32 unsigned bytes. Not a file type: loader/quantized_integers.cc creates these blocks.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,13 +1,13 @@
-// IQ1_S and IQ1_M: 32 points of 8 numbers -1, 0 and 1, moved up or down by an eighth; odd scales of 3 bits
-// times the block's. IQ1_S has one scale and one direction for 32 numbers. IQ1_M has a scale for 16 numbers,
-// a direction for 8, and keeps the block's scale in the upper bits of the others.
+// IQ1_S and IQ1_M: 32 points of 8 numbers -1, 0 and 1, shifted up or down by an eighth; odd 3-bit scales,
+// times the block's scale. IQ1_S has one scale and one shift direction per 32 numbers. IQ1_M has a scale per
+// 16 numbers, a direction per 8, and keeps the block's scale in the upper bits of the other scales.
 #include "kernels/formats/formats.h"
 #include "kernels/formats/iq_grids.h"
 
 namespace pagoda::formats {
 namespace {
 
-// The numbers of point `p` of a block as kIq1Values counts them.
+// Writes the numbers of point `p` of a block, as indices of kIq1Values.
 void put_point(int p, std::uint16_t point, bool down, SuperBlock& out) {
   constexpr std::uint8_t kUp[4] = {1, 4, 7}, kDown[4] = {0, 2, 6};
   for (int i = 0; i < 8; ++i) {
@@ -18,7 +18,7 @@ void put_point(int p, std::uint16_t point, bool down, SuperBlock& out) {
 
 std::int8_t scale_of_3_bits(int bits) { return static_cast<std::int8_t>(2 * (bits & 7) + 1); }
 
-// The high bits, the scale and the direction of 32 numbers of IQ1_S.
+// The high bits, scale and shift direction of 32 numbers of IQ1_S.
 std::uint16_t shared_s(Bytes b, std::int64_t group) { return load<std::uint16_t>(b + 34 + 2 * group); }
 
 void read_s(Bytes b, SuperBlock& out) {
@@ -32,7 +32,7 @@ void read_s(Bytes b, SuperBlock& out) {
   }
 }
 
-// The step of 8-bit panels, which have one for 32 numbers.
+// The step of 8-bit panels, one per 32 numbers.
 WeightStep step_s(Bytes row, std::int64_t group) {
   const Bytes b = row + group / 8 * dtype_info(DType::iq1_s).block_bytes;
   return WeightStep::symmetric(kIqShare * load_half(b) *

@@ -1,6 +1,6 @@
-// IQ2_XXS, IQ2_XS and IQ2_S: 32 points of 8 sizes (8, 25 or 43), a sign for each number, and scales of 4 bits
-// and a half for 32 or 16 numbers, times a quarter of the block's. The first two store 7 signs; the eighth
-// makes their number even.
+// IQ2_XXS, IQ2_XS and IQ2_S: 32 points of 8 magnitudes (8, 25 or 43), a sign per number, and scales of 4 bits
+// plus a half per 32 or 16 numbers, times a quarter of the block's scale. The first two types store 7 of each
+// 8 signs; the eighth makes the number of negative ones even.
 #include "kernels/formats/formats.h"
 #include "kernels/formats/iq_grids.h"
 
@@ -17,7 +17,7 @@ void points_xxs(Bytes b, PointBlock& out) {
   }
 }
 
-// The step of 8-bit panels, which have one for 32 numbers.
+// The step of 8-bit panels, one per 32 numbers.
 WeightStep step_xxs(Bytes row, std::int64_t group) {
   const Bytes b = row + group / 8 * dtype_info(DType::iq2_xxs).block_bytes;
   return WeightStep::symmetric(kIqShare * load_half(b) *
@@ -44,7 +44,7 @@ void points_s(Bytes b, PointBlock& out) {
   }
 }
 
-// The numbers of a block as kIq2Values counts them: two bits of the size, then the sign.
+// The numbers of a block as indices of kIq2Values: two bits of magnitude, then the sign.
 template <void (*kPoints)(Bytes block, PointBlock& out), const auto& kGrid>
 void read(Bytes b, SuperBlock& out) {
   PointBlock block;

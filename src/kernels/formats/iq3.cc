@@ -1,6 +1,6 @@
-// IQ3_XXS and IQ3_S: 64 points of 4 sizes, a sign for each number, and a scale of 4 bits and a half for 32
-// numbers, times the block's. The sizes are 4 to 62, of IQ3_S the odd numbers up to 15. IQ3_XXS stores 7 of 8
-// signs; the eighth makes their number even.
+// IQ3_XXS and IQ3_S: 64 points of 4 magnitudes, a sign per number, and a scale of 4 bits plus a half per 32
+// numbers, times the block's scale. The magnitudes are 4 to 62, for IQ3_S the odd numbers up to 15. IQ3_XXS
+// stores 7 of each 8 signs; the eighth makes the number of negative ones even.
 #include "kernels/formats/formats.h"
 #include "kernels/formats/iq_grids.h"
 
@@ -35,7 +35,7 @@ void points_s(Bytes b, PointBlock& out) {
   std::memcpy(out.signs, signs, sizeof out.signs);
 }
 
-// The numbers of a block as kIq3XxsValues and kIq3SValues count them: three bits of the size, then the sign.
+// The numbers of a block as indices of kIq3XxsValues or kIq3SValues: three bits of magnitude, then the sign.
 template <void (*kPoints)(Bytes block, PointBlock& out), const auto& kGrid>
 void read(Bytes b, SuperBlock& out) {
   PointBlock block;

@@ -1,4 +1,4 @@
-// IQ4_NL: a half-precision scale and 32 numbers of 4 bits that stand for those of a table.
+// IQ4_NL: a half-precision scale and 32 4-bit indices into a table of values.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

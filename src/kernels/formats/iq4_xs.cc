@@ -1,4 +1,4 @@
-// IQ4_XS: 8 groups of 32 numbers as IQ4_NL has them, each with a scale of 6 bits, less 32, times the block's.
+// IQ4_XS: 8 groups of 32 numbers as in IQ4_NL, each with a 6-bit scale minus 32, times the block's scale.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,5 +1,5 @@
-// MXFP4 (OCP microscaling): a power of two and 32 floats of 4 bits, one for the sign, two for the exponent,
-// one for the fraction; here as twice their values, so that the power is halved.
+// MXFP4 (OCP microscaling): a power of two and 32 4-bit floats: one sign bit, two exponent bits, one fraction
+// bit. Values are kept doubled here, so the power is halved.
 #include <bit>
 
 #include "kernels/formats/formats.h"
@@ -8,7 +8,7 @@ namespace pagoda::formats {
 namespace {
 
 float scale_of(Bytes b) {
-  const std::uint32_t e = b[0];  // 2^(e - 128), below 2^-126 a subnormal number
+  const std::uint32_t e = b[0];  // 2^(e - 128); subnormal below 2^-126
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 }
 

@@ -1,5 +1,5 @@
-// bitsandbytes' NF4: a float and 64 codes of kNf4Values, i and i + 16 of 32 in a byte. Not a type of files:
-// loader/quantized_bitsandbytes.cc makes these blocks.
+// bitsandbytes' NF4: a float and 64 codes of kNf4Values; elements i and i + 16 of each 32 share a byte. Not a
+// file type: loader/quantized_bitsandbytes.cc creates these blocks.
 #include "kernels/formats/formats.h"
 #include "tensor/small_floats.h"
 

@@ -1,5 +1,5 @@
-// NVFP4: 4 groups of 16 floats of 4 bits as MXFP4 has them, each with a float of 8 bits (4 for the exponent,
-// 3 for the fraction, no sign) as its scale; here as twice their values, so that the scale is halved.
+// NVFP4: 4 groups of 16 4-bit floats as in MXFP4, each with an 8-bit float scale (4 exponent bits, 3 fraction
+// bits, no sign). Values are kept doubled here, so the scale is halved.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +27,8 @@ void block(Bytes b, float* out) {
   }
 }
 
-// 32 weights have two scales, and lie in steps of the larger one divided by a whole number: those weights are
-// exact. Of the numbers whose steps reach far enough, the one that is best for the smaller scale.
+// 32 weights have two scales. The step is the larger scale divided by a whole number, so that its weights are
+// exact. Of the divisors whose steps reach far enough, the one that fits the smaller scale best is chosen.
 WeightStep step(Bytes row, std::int64_t group) {
   constexpr int kLargest = 12, kMostParts = 127 / kLargest;
   const Bytes b = row + group / 2 * dtype_info(DType::nvfp4).block_bytes;

@@ -1,6 +1,6 @@
-// NVFP4 of quantised folders: two floats, by which scales are multiplied and divided, 4 e4m3 scales and 64
-// codes of kE2m1Values, i and i + 16 of 32 in a byte. Not a type of files: loader/quantized_float4.cc makes
-// these blocks.
+// NVFP4 of quantised folders: two floats, by which the scales are multiplied and divided, 4 e4m3 scales and
+// 64 codes of kE2m1Values; elements i and i + 16 of each 32 share a byte. Not a file type:
+// loader/quantized_float4.cc creates these blocks.
 #include "kernels/formats/formats.h"
 #include "tensor/small_floats.h"
 

@@ -1,4 +1,4 @@
-// Q2_K: 16 groups of 16 numbers of 2 bits, each with scale and minimum of 4 bits times those of the block.
+// Q2_K: 16 groups of 16 2-bit numbers, each with a 4-bit scale and minimum, times those of the block.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

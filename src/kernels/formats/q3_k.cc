@@ -1,5 +1,5 @@
-// Q3_K: 16 groups of 16 numbers of 3 bits, less 4, each with a scale of 6 bits, less 32, times the block's.
-// The third bits lie apart, and so do the upper two bits of the scales.
+// Q3_K: 16 groups of 16 3-bit numbers minus 4, each with a 6-bit scale minus 32, times the block's scale. The
+// third bits are stored separately, and so are the upper two bits of the scales.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,4 +1,4 @@
-// Q4_0: a half-precision scale and 32 numbers of 4 bits, less 8.
+// Q4_0: a half-precision scale and 32 4-bit numbers minus 8.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

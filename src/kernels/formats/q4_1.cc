@@ -1,4 +1,4 @@
-// Q4_1: half-precision scale and minimum, and 32 numbers of 4 bits.
+// Q4_1: a half-precision scale and minimum, and 32 4-bit numbers.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,4 +1,4 @@
-// Q4_K: 8 groups of 32 numbers of 4 bits, each with scale and minimum of 6 bits times those of the block.
+// Q4_K: 8 groups of 32 4-bit numbers, each with a 6-bit scale and minimum, times those of the block.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,4 +1,4 @@
-// Q5_0: a half-precision scale, 32 fifth bits and 32 numbers of 4 bits, less 16.
+// Q5_0: a half-precision scale, 32 fifth bits and 32 4-bit numbers, minus 16.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

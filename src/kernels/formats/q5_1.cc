@@ -1,4 +1,4 @@
-// Q5_1: half-precision scale and minimum, 32 fifth bits and 32 numbers of 4 bits.
+// Q5_1: a half-precision scale and minimum, 32 fifth bits and 32 4-bit numbers.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

@@ -1,4 +1,4 @@
-// Q5_K: as Q4_K, with a fifth bit of each number.
+// Q5_K: as Q4_K, with a fifth bit per number.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {

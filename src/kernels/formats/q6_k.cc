@@ -1,10 +1,10 @@
-// Q6_K: 16 groups of 16 numbers of 6 bits, each with a scale of 8 bits times the block's.
+// Q6_K: 16 groups of 16 6-bit numbers, each with an 8-bit scale, times the block's scale.
 #include "kernels/formats/formats.h"
 
 namespace pagoda::formats {
 namespace {
 
-// The inner loop has nothing that changes but i, so that it becomes vectors.
+// In the inner loop only i varies, so that it vectorises.
 void read(Bytes b, SuperBlock& out) {
   out.d = load<std::uint16_t>(b + 208);
   std::memcpy(out.scales, b + 192, 16);

@@ -8,7 +8,7 @@
 namespace pagoda::reference {
 namespace {
 
-// RMS or layer norm of `size` values in place; weight: null for none.
+// RMS or layer norm of `size` values in place; weight may be null.
 void norm(float* x, std::int64_t size, const float* weight, double eps, bool centred) {
   double mean = 0, squares = 0;
   for (std::int64_t i = 0; i < size; ++i) mean += centred ? x[i] / static_cast<double>(size) : 0;

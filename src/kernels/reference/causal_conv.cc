@@ -11,7 +11,7 @@ void causal_conv(const CausalConvArgs& args, const StateSequence& sequence, std:
                  std::int64_t end) {
   const std::int32_t kept = args.num_taps - 1;
   for (std::int64_t channel = begin; channel < end; ++channel) {
-    std::vector<float> inputs(static_cast<std::size_t>(kept), 0.0f);  // the last ones, oldest first
+    std::vector<float> inputs(static_cast<std::size_t>(kept), 0.0f);  // the most recent inputs, oldest first
     const auto at = [&](float* columns, std::int32_t i) -> float& {
       return columns[i * args.num_channels + channel];
     };

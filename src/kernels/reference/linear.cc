@@ -16,7 +16,7 @@ constexpr float kLargestHalf = 65504.0f;
 
 enum class Operand { weight, activation };
 
-// A row as 16-bit or 8-bit arithmetic sees it, as floats again. scale_inputs: of a row in 8 bits.
+// Rounds a row as 16-bit or 8-bit arithmetic does, back to floats. scale_inputs: for rows in 8 bits.
 void round_row(LinearType type, Operand operand, float* row, std::int64_t k, std::int64_t scale_inputs = 0) {
   if (type == LinearType::bfloat16) {
     for (std::int64_t i = 0; i < k; ++i) row[i] = bfloat16_to_float(float_to_bfloat16(row[i]));
@@ -34,7 +34,7 @@ void round_row(LinearType type, Operand operand, float* row, std::int64_t k, std
   }
 }
 
-// A row of weights as 8-bit arithmetic sees it; `out` holds the row in float32 and gets it.
+// Rounds a row of weights as 8-bit arithmetic does; `out` holds the row in float32 and receives the result.
 void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, std::int64_t k, float* out) {
   const std::byte* data = view.data + row * dtype_bytes(view.dtype, k);
   const std::int64_t groups = ceil_div(k, std::int64_t{kQuantGroup});
@@ -56,7 +56,7 @@ void round_int8(PackedFormat format, const TensorView& view, std::int64_t row, s
   }
 }
 
-// Sums that the rows' adapters add to all outputs of the matrix; empty: none.
+// The sums that the rows' adapters add to all outputs of the matrix; empty if there are none.
 std::vector<float> adapter_sums(const PackedLinear::Storage& weight, const LinearInput& input,
                                 std::int64_t num_rows) {
   std::vector<float> sums;

@@ -12,7 +12,7 @@
 namespace pagoda::reference {
 namespace {
 
-// Ids by their value, largest first, then by id; not-a-number last.
+// Ids in descending order of value, ties by ascending id, NaN last.
 std::vector<std::int32_t> in_order(std::vector<double> values) {
   std::vector<std::int32_t> ids(values.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -25,13 +25,13 @@ std::vector<std::int32_t> in_order(std::vector<double> values) {
   return ids;
 }
 
-// Near in float, as ties are.
+// Nearness and ties are decided in float.
 void route_sparsely(const RoutingRule& rule, const float* logits, std::int32_t* experts, float* weights) {
   std::vector<double> left(logits, logits + rule.num_experts);
-  std::map<std::int32_t, float> weight_of;  // by id
+  std::map<std::int32_t, float> weight_of;  // by expert id
   for (std::int32_t n = 0; n < rule.per_token; ++n) {
     std::int32_t best = in_order(left).front();
-    while (weight_of.contains(best)) ++best;  // nothing but infinities is left
+    while (weight_of.contains(best)) ++best;  // only infinities are left
     double sum = 0;
     for (std::int32_t i = 0; i < rule.num_experts; ++i) {
       const float value = logits[i], largest = logits[best];
@@ -64,7 +64,7 @@ void route(const RoutingRule& rule, const float* logits, std::span<const float> 
     const double sum = std::accumulate(score.begin(), score.end(), 0.0);
     for (double& value : score) value /= sum;
   }
-  // In float, as ties are.
+  // In float, in which ties are decided.
   std::vector<double> rank;
   for (std::size_t i = 0; i < count; ++i)
     rank.push_back(static_cast<float>(score[i]) + (correction.empty() ? 0.0f : correction[i]));
@@ -127,13 +127,13 @@ void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer
              const LinearInput& input, std::int64_t num_rows, const Buffer& y) {
   const auto per_token = static_cast<std::size_t>(args.routing.per_token);
   const std::int64_t k = args.first.front().k(), n = args.second.front().n();
-  std::vector<float> all(static_cast<std::size_t>(num_rows * k));  // y may be what the input reads
+  std::vector<float> all(static_cast<std::size_t>(num_rows * k));  // copied, since y may alias the input
   for (std::int64_t row = 0; row < num_rows; ++row) input_row(input, row, k, all.data() + row * k);
   for (std::int64_t row = 0; row < num_rows; ++row) {
     std::vector<std::int32_t> experts(per_token);
     std::vector<float> weights(per_token);
     route(args.routing, floats(logits, row), args.correction, experts.data(), weights.data());
-    std::vector<float> sum(static_cast<std::size_t>(n));  // in float, as ranks sum what they have gathered
+    std::vector<float> sum(static_cast<std::size_t>(n));  // in float, as ranks sum the gathered results
     for (std::size_t i = 0; i < per_token; ++i) {
       const auto expert = static_cast<std::size_t>(experts[i]);
       const float weight = weights[i] * (args.expert_scales.empty() ? 1.0f : args.expert_scales[expert]);

@@ -19,7 +19,7 @@ void store(DType dtype, std::byte* at, float value) {
     std::memcpy(at, &value, 4);
     return;
   }
-  // A value beyond f16's range becomes the largest finite one: infinity would turn into NaN later.
+  // Values beyond f16's range saturate at the largest finite value: infinity would turn into NaN later.
   const std::uint16_t bits =
       dtype == DType::f16 ? float_to_half(std::clamp(value, -65504.0f, 65504.0f)) : float_to_bfloat16(value);
   std::memcpy(at, &bits, 2);
@@ -36,7 +36,7 @@ float fetch(DType dtype, const std::byte* at) {
   return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 
-// One token's K or V of one head; `offset(d)` is KvAddress::key or value, `unit` the layer's scale.
+// Writes one token's K or V of one head. `offset(d)` is KvAddress::key or value; `unit` is the layer's scale.
 template <class Offset>
 void write_token(const KvLayout& layout, const float* x, float unit, std::byte* piece,
                  std::int64_t scale_offset, const Offset& offset) {

@@ -1,6 +1,6 @@
 #pragma once
-// The 8-bit form of activations, with scales for 32 inputs or 256, of weights, with scales for 32, and of
-// keys and values. The meaning that every fast path must reproduce exactly.
+// The 8-bit form of activations, with scales per 32 or 256 inputs, of weights, with scales per 32, and of
+// keys and values. This is the definition that every fast path must reproduce exactly.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace pagoda::reference {
 
 constexpr int kQuantGroup = 32;
 
-// Activations: q[i] = round(x[i] / scale), half to even, in -127..127; returns scale = max|x| / 127.
+// Activations: q[i] = round(x[i] / scale), half to even, in -127..127. Returns scale = max|x| / 127.
 inline float quantize_group(const float* x, int count, std::int8_t* q) {
   float largest = 0;
   for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
@@ -24,7 +24,7 @@ inline float quantize_group(const float* x, int count, std::int8_t* q) {
   return largest / 127.0f;
 }
 
-// x over `scale` as one of the numbers.
+// x / `scale`, rounded to a number of the given kind.
 inline float input_number(InputNumber number, float x, float scale) {
   const float share = x / scale;
   if (number == InputNumber::int8) return std::nearbyint(std::clamp(share, -128.0f, 127.0f));
@@ -32,7 +32,8 @@ inline float input_number(InputNumber number, float x, float scale) {
   const float unit = std::ldexp(1.0f, std::max(within != 0 ? std::ilogb(within) : -6, -6) - 3);
   return std::nearbyint(within / unit) * unit;
 }
-// A row as the numbers of `arithmetic`, which is not own; returns the scale that is left to its products.
+// Rounds a row to the numbers of `arithmetic`, which must not be is_own(). Returns the scale to apply to its
+// products.
 inline float quantize_inputs(const LinearArithmetic& arithmetic, std::span<float> row) {
   const bool groups = arithmetic.scales == InputScale::group, int8 = arithmetic.number == InputNumber::int8;
   const std::size_t step = groups ? static_cast<std::size_t>(arithmetic.group) : row.size();
@@ -51,8 +52,8 @@ inline float quantize_inputs(const LinearArithmetic& arithmetic, std::span<float
   return groups ? 1.0f : scale;
 }
 
-// The step of 32 weights in panels of `format`: what the file says of them or, where it says nothing that 8
-// bits can hold, what their own values ask for. row: as the file has it; x: the 32 of it, or as many as there
+// The step of 32 weights in panels of `format`: the step given by the file or, if the file has none that 8
+// bits can hold, one derived from the values. row: as in the file; x: the 32 weights, or as many as there
 // are.
 inline WeightStep weight_step(PackedFormat format, DType dtype, const std::byte* row, std::int64_t group,
                               std::span<const float> x) {
@@ -71,23 +72,24 @@ inline WeightStep weight_step(PackedFormat format, DType dtype, const std::byte*
     for (const float value : x) largest = std::max(largest, std::fabs(value));
     step = WeightStep::symmetric(largest / 127.0f);
   }
-  // Its inverse would not be a number; such weights are all but 0.
+  // The inverse would overflow; such weights are practically 0.
   constexpr float kLeast = 1e-37f;
   if (std::fabs(step.scale) < kLeast) step = {0, has_minimum_shares(format) ? step.minimum : 0};
   return step;
 }
-// u of w = scale * u + minimum.
+// u in w = scale * u + minimum.
 inline float weight_inverse(WeightStep step) { return step.scale != 0 ? 1.0f / step.scale : 0.0f; }
 inline float weight_byte(float x, WeightStep step, float inverse) {
   const float u = std::nearbyint((x - step.minimum) * inverse);
-  return u > 0 ? std::min(u, 255.0f) : 0.0f;  // 0 of what is not a number
+  return u > 0 ? std::min(u, 255.0f) : 0.0f;  // NaN becomes 0
 }
 
-// Panels keep scales and minima in half precision, as shares of a power of two that is the row's own: so rows
-// of any size have half's eleven bits. One scale for all of a row is the unit itself, and is kept whole.
+// Panels store scales and minima in half precision, relative to a power of two chosen per row, so that rows
+// of any magnitude keep half's eleven bits. A single scale for a whole row is the unit itself and keeps full
+// precision.
 inline float row_unit(float largest) {
   if (!(largest < std::numeric_limits<float>::infinity()))
-    return largest;  // shows in all of the row's products
+    return largest;  // propagates to all products of the row
   return largest > 0 ? std::ldexp(1.0f, std::ilogb(largest)) : 1.0f;
 }
 inline float row_unit(std::span<const WeightStep> steps, bool has_minima) {
@@ -102,8 +104,8 @@ inline float row_unit(std::span<const WeightStep> steps, bool has_minima) {
 }
 inline std::uint16_t unit_share(float value, float unit) { return float_to_half(value / unit); }
 
-// One token's key or value of one head: x[i] is (u[i] - 128) times the scale that is returned. A row so small
-// that 127 divided by it might overflow is 0.
+// One token's key or value of one head: x[i] = (u[i] - 128) times the returned scale. A row so small that
+// dividing 127 by it might overflow becomes 0.
 inline float quantize_kv(const float* x, int count, std::uint8_t* u) {
   float largest = 0;
   for (int i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));

@@ -1,6 +1,6 @@
 #pragma once
-// The ops in their plain form: one loop per index of the formula, double accumulators, no tricks. What
-// the fast paths are tested against. Contracts are those of the public headers.
+// The ops in their plain form: one loop per index of the formula, double accumulators, no tricks. The fast
+// paths are tested against them. Contracts as in the public headers.
 #include "kernels/attention_input.h"
 #include "kernels/causal_conv.h"
 #include "kernels/elementwise.h"
@@ -17,14 +17,14 @@ void rms_norm(const float* x, std::int64_t width, const float* weight, float eps
 void layer_norm(const float* x, std::int64_t width, const float* weight, const float* bias, float eps,
                 float* out);
 float activation(Activation activation, float x);
-float gate_factor(Activation activation, float up);  // factor of the activated gate
+float gate_factor(Activation activation, float up);  // the factor of the activated gate
 void rope(float* x, std::int32_t num_heads, std::int32_t head_size, std::int32_t rotary_size,
           const float* cos_sin);
 void heads_to_unit(float* x, std::int32_t num_heads, std::int32_t head_size, float eps, float scale);
 void gated_rms_norm(const GatedNorm& norm, float* x, const float* gate);
 void times_sigmoid(float* x, const float* gate, std::int64_t width);
 
-// Weights as the arithmetic of storage.type sees them, as float32 rows.
+// Packs weights as float32 rows, rounded as the arithmetic of storage.type rounds them.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
@@ -34,16 +34,16 @@ void linear_max(const KernelContext& context, const PackedLinear::Storage& weigh
 
 void route(const RoutingRule& rule, const float* logits, std::span<const float> correction,
            std::int32_t* experts, float* weights);  // one row
-// Row by row.
+// Computes row by row.
 void grouped_pair(const KernelContext& context, std::span<const PackedLinear> first, Activation activation,
                   std::span<const PackedLinear> second, const LinearInput& input, const RowGroups& groups,
                   float* out);
 
-// The sums of the op on one rank, expert by expert of each row, into y.
+// Writes the op's sums on one rank to y, computing expert by expert for each row.
 void mixture(const KernelContext& context, const MixtureArgs& args, const Buffer& logits,
              const LinearInput& input, std::int64_t num_rows, const Buffer& y);
 
-// Row `index` of the product: norms, cut-off, rotation and scale of its heads.
+// Finishes row `index` of the product: norms, clipping, rotation and scale of its heads.
 void finish_attention_input(const AttentionInputArgs& args, std::int64_t index, float* row);
 
 void write_kv(const PagedAttentionArgs& args, const AttentionSequence& sequence, std::int32_t kv_head);

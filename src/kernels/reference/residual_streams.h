@@ -1,5 +1,5 @@
 #pragma once
-// The mixing of residual streams in its plain form, one row each, in double.
+// The mixing of residual streams in plain form, one row per call, in double.
 #include "kernels/residual_streams.h"
 
 namespace pagoda::reference {

@@ -1,6 +1,6 @@
 #pragma once
-// Row-wise ops in their plain form, one row each, in double. Those of rows.h that are one exact or once
-// rounded operation an element have no other form.
+// Row-wise ops in plain form, one row per call, in double. Ops of rows.h that need a single exact, or once
+// rounded, operation per element have no separate reference form.
 #include "kernels/rows.h"
 
 namespace pagoda::reference {
