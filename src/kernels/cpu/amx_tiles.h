@@ -1,5 +1,5 @@
 #pragma once
-// Common parts of the products and the attention that AMX computes. Included only by files compiled for AMX.
+// Helpers shared by AMX products and AMX attention. Included only by files compiled for AMX.
 #include <atomic>
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kTileBytes = 1024;
 
-// Instructions on tiles read what is written before: GCC's intrinsics do not tell the compiler so.
+// Tile instructions read memory written earlier, a dependency that GCC's intrinsics do not express.
 PAGODA_INLINE void write_before_tiles() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 // The operand of ldtilecfg.

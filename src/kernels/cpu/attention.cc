@@ -1,5 +1,5 @@
-// Paged attention on the CPU: hands out (sequence, KV head, query rows) tiles, to each thread those of
-// its own rows, longest first.
+// Paged attention on the CPU: distributes tiles of (sequence, KV head, query rows), giving each thread the
+// tiles of its own rows, longest first.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -13,19 +13,19 @@
 namespace pagoda::cpu {
 namespace {
 
-// A run of query rows of one sequence.
+// A range of query rows of one sequence.
 struct AttentionUnit {
   std::int32_t sequence, first_row, num_rows;
   std::int64_t cost;
-  std::int64_t thread;  // whose cache most likely has these rows
+  std::int64_t thread;  // the thread whose cache probably holds these rows
 };
 
 bool comes_first(const AttentionUnit& a, const AttentionUnit& b) {
   return a.thread != b.thread ? a.thread < b.thread : a.cost > b.cost;
 }
 
-// Orders units as for_tiles hands them out: to each thread those of its own rows, longest first; a thread
-// with fewer takes the shortest of the thread with most.
+// Orders units for for_tiles: each thread gets the units of its own rows, longest first; a thread with fewer
+// units takes the shortest ones of the thread with the most.
 void deal_out(std::vector<AttentionUnit>& units, std::int64_t threads) {
   static thread_local std::vector<AttentionUnit> sorted;
   static thread_local std::vector<std::span<const AttentionUnit>> left;
@@ -83,7 +83,7 @@ AttentionTile make_tile(const AttentionCall& call, const AttentionUnit& unit, st
           .slopes = args.slopes == nullptr ? nullptr : args.slopes + kv_head * call.group};
 }
 
-// A row's query, key and value are most likely in another core's cache, which takes a while to give them up.
+// A row's query, key and value are probably in another core's cache, so fetching them takes a while.
 void prefetch_row(const PagedAttentionArgs& args, std::int64_t row) {
   const auto fetch = [&](const Buffer& rows, std::int64_t width) {
     if (!rows) return;
@@ -102,11 +102,11 @@ std::int32_t last_partition(const AttentionTile& tile) {
   return (tile.end_of(tile.first_position + tile.num_rows - 1) - 1) / kPartition;
 }
 
-// One partition of a unit, by itself.
+// One partition of a unit, computed separately.
 struct Piece {
   const AttentionUnit* unit;
   std::int32_t kv_head, partition;
-  std::size_t state;  // start of its softmax state, in floats
+  std::size_t state;  // offset of its softmax state, in floats
 };
 
 constexpr std::size_t state_floats(std::size_t row_heads, std::size_t value_width) {
@@ -116,7 +116,7 @@ AttentionState state_at(float* memory, std::size_t row_heads) {
   return {.max = memory, .sum = memory + row_heads, .values = memory + 2 * row_heads};
 }
 
-// All partitions of one tile on one thread.
+// Computes all partitions of one tile on one thread.
 void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t kv_head,
             const NextPiece& next) {
   static thread_local Scratch scratch;
@@ -140,12 +140,12 @@ void attend(const AttentionCall& call, const AttentionUnit& unit, std::int32_t k
   call.kernels.finish(tile, total);
 }
 
-// Few tiles with long contexts: partitions are computed apart and merged afterwards in the same order.
+// For few tiles with long contexts: partitions are computed separately and then merged in the same order.
 void attend_split(const KernelContext& context, const AttentionCall& call,
                   std::span<const AttentionUnit> units) {
   static thread_local Scratch scratch;
   static thread_local std::vector<Piece> all;
-  static thread_local std::vector<std::size_t> begins;  // starts of each unit's states, in floats
+  static thread_local std::vector<std::size_t> begins;  // offset of each unit's states, in floats
   const std::int32_t kv_heads = call.args.layout.num_kv_heads,
                      threads = static_cast<std::int32_t>(num_threads(context));
   const auto size_of = [&](const AttentionTile& tile) {
@@ -158,7 +158,7 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
   for (const AttentionUnit& unit : units) {
     const AttentionTile tile = make_tile(call, unit, 0);
     const std::int32_t first = first_partition(tile), last = last_partition(tile);
-    // A thread takes all heads of a partition, which are neighbours in memory.
+    // A thread takes all heads of a partition, which are adjacent in memory.
     for (std::int32_t group = first; group <= last; group += threads) {
       for (std::int32_t head = 0; head < kv_heads; ++head) {
         for (std::int32_t p = group; p <= last && p < group + threads; ++p) {
@@ -193,7 +193,7 @@ void attend_split(const KernelContext& context, const AttentionCall& call,
     for (std::int32_t head = 0; head < kv_heads; ++head) {
       const AttentionTile tile = make_tile(call, units[u], head);
       const auto row_heads = static_cast<std::size_t>(tile.num_row_heads());
-      const AttentionState total = state_at(state, row_heads);  // the first partition's place
+      const AttentionState total = state_at(state, row_heads);  // stored in place of the first partition
       state += size_of(tile);
       for (std::int32_t p = first_partition(tile); p < last_partition(tile); ++p, state += size_of(tile))
         call.kernels.merge(tile, total, state_at(state, row_heads));
@@ -240,9 +240,9 @@ struct BatchExtent {
   bool shares_sequences = false;  // several units attend to one sequence
 };
 
-// Lists the units of a batch: up to 32 query rows that share each reading of K and V; more would leave
-// threads idle at the end. Of a latent cache all heads share it, which are many and wide, so the rows are
-// limited to what stays near the core.
+// Lists the units of a batch: up to 32 query rows, which share each read of K and V; more would leave threads
+// idle at the end. In a latent cache all heads share K, and they are many and wide, so the rows are limited
+// to what stays near the core.
 BatchExtent list_units(const AttentionCall& call, std::int64_t threads, std::vector<AttentionUnit>& units) {
   constexpr std::int32_t kMaxRows = 32, kLatentRowHeads = 128;
   const PagedAttentionArgs& args = call.args;
@@ -267,8 +267,8 @@ BatchExtent list_units(const AttentionCall& call, std::int64_t threads, std::vec
   return extent;
 }
 
-// Whether the partitions of a context are computed apart: few tiles, long contexts, and states that all lie
-// in memory at once within reason.
+// True if the partitions of a context are computed separately: few tiles, long contexts, and states that fit
+// into a reasonable amount of memory.
 bool splits_contexts(const AttentionCall& call, const BatchExtent& extent, std::int64_t tiles,
                      std::int64_t threads) {
   constexpr std::int64_t kMaxStates = std::int64_t{64} << 20;  // floats
@@ -277,7 +277,7 @@ bool splits_contexts(const AttentionCall& call, const BatchExtent& extent, std::
   return threads > 1 && tiles < 4 * threads && extent.longest_context > kPartition && states <= kMaxStates;
 }
 
-// Writes the new keys and values of all sequences, on one thread where handing them out would take longer.
+// Writes the new keys and values of all sequences; on one thread if distributing the work would take longer.
 void write_all(const KernelContext& context, const AttentionCall& call, std::int64_t num_rows) {
   const std::int64_t kv_heads = call.args.layout.num_kv_heads;
   const std::int64_t tiles = std::ssize(call.args.sequences) * kv_heads;
@@ -311,8 +311,7 @@ void attend_whole(const KernelContext& context, const AttentionCall& call,
     });
     return;
   }
-  // One thread takes all KV heads of a unit, which are neighbours in memory; then the unit after those of the
-  // other threads.
+  // One thread takes all KV heads of a unit, which are adjacent in memory, and then its next unit.
   for_tiles(context, num_units, [&](std::int64_t tile, int) {
     const AttentionUnit& unit = units[static_cast<std::size_t>(tile)];
     const AttentionUnit* const after =
@@ -335,7 +334,7 @@ void paged_attention(const KernelContext& context, const PagedAttentionArgs& arg
   const BatchExtent extent = list_units(call, threads, units);
   const std::int64_t tiles = std::ssize(units) * args.layout.num_kv_heads;
   const bool split = splits_contexts(call, extent, tiles, threads);
-  const bool writes = static_cast<bool>(args.key);  // else K and V are in the cache already
+  const bool writes = static_cast<bool>(args.key);  // false: K and V are already in the cache
   const bool writes_first = writes && (split || extent.shares_sequences);
   if (writes_first) write_all(context, call, extent.num_rows);
   if (split)

@@ -1,25 +1,26 @@
-// Attention over K and V in bfloat16 for CpuLevel::avx512 where AMX multiplies such numbers. Both lie in the
-// cache as AMX's tiles do: 32 dimensions of 16 tokens' keys, 16 tokens of 16 dimensions' values. Queries and
-// softmax weights are rounded to bfloat16.
+// Attention over bfloat16 K and V for CpuLevel::avx512 with AMX. The cache already has the layout of AMX
+// tiles: 32 dimensions of 16 tokens for keys, 16 tokens of 16 dimensions for values. Queries and softmax
+// weights are rounded to bfloat16.
 //
-// A score is added 32 dimensions at a time, a value 16 tokens at a time: of these, even and odd ones in two
-// chains, whose sum is added. What a row-head does not attend to has weight 0 and adds 0, so neither the
-// tiles nor the row-heads beside it change a bit.
+// A score is accumulated 32 dimensions at a time, a value 16 tokens at a time, with even and odd ones in two
+// chains that are then added. Tokens to which a row-head does not attend have weight 0 and add 0, so neither
+// the tiles nor neighbouring row-heads change a bit.
 #include "kernels/cpu/simd_avx512.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 16;                           // row-heads of a tile, at most
-constexpr std::int64_t kScoreBytes = kPartition * sizeof(float);  // a row-head
-constexpr std::int64_t kGroupWeightBytes = 32;                    // a row-head and group
-constexpr int kColumns = 4;  // groups of tokens, or vectors of dimensions, whose sums are in tiles at once
+constexpr std::int64_t kBlockRows = 16;                           // maximum row-heads per tile
+constexpr std::int64_t kScoreBytes = kPartition * sizeof(float);  // per row-head
+constexpr std::int64_t kGroupWeightBytes = 32;                    // per row-head and group
+// Groups of tokens, or vectors of dimensions, whose sums are held in tiles at once.
+constexpr int kColumns = 4;
 
-// The layout of a tile's memory: queries [block][32 dimensions a step][row-head][32]; then scores of one
-// block, [row-head][256], which become its weights, [row-head][256] in 16 bits, in place.
+// The layout of a tile's memory: queries [block][32-dimension step][row-head][32]; then the scores of one
+// block, [row-head][256], which are converted in place to its weights, [row-head][256] in 16 bits.
 struct Blocks {
   explicit Blocks(const AttentionTile& t)
       : count((t.num_row_heads() + kBlockRows - 1) / kBlockRows),
@@ -28,7 +29,7 @@ struct Blocks {
         query_bytes((t.width + 31) / 32 * step_bytes),
         scores(count * query_bytes) {}
 
-  std::int64_t count, height;  // so many blocks of so many row-heads
+  std::int64_t count, height;  // number of blocks, and row-heads per block
   std::int64_t step_bytes, query_bytes, scores;
 };
 
@@ -44,7 +45,7 @@ PAGODA_INLINE I upper_words(I first, I second) {
                                    25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
   return _mm512_permutex2var_epi16(first, order, second);
 }
-// To the nearest number that bfloat16 has, half away from 0.
+// Rounds to the nearest bfloat16 number, halves away from 0.
 PAGODA_INLINE F rounded(F x) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(bits_of(x), iset1(0x8000)), iset1(-0x10000)));
 }
@@ -63,7 +64,7 @@ void prepare_tiles(const AttentionTile& t, std::byte* work) {
   }
 }
 
-// Tiles 0 to 3 hold sums; 4 and 5 are multiplied 32 numbers at a time, 6 and 7 16.
+// Tiles 0 to 3 hold sums; tiles 4 and 5 are operands of 32 numbers, 6 and 7 of 16.
 struct AttentionTileShapes : TileShapes {
   explicit AttentionTileShapes(std::int64_t height) {
     for (const int tile : {0, 1, 2, 3, 4}) set(tile, height);
@@ -73,7 +74,7 @@ struct AttentionTileShapes : TileShapes {
   }
 };
 
-// Adds the products of tile 4, or 6, and those of `count` columns at `offset` bytes.
+// Adds the products of tile 4, or 6, with `count` columns at `offset` bytes.
 template <int kCount>
 PAGODA_INLINE void add_wide(const std::byte* const* columns, std::int64_t offset) {
   _tile_loadd(5, columns[0] + offset, 64);
@@ -123,7 +124,7 @@ PAGODA_INLINE void store_tiles(void* first, std::int64_t column_bytes, std::int6
   if constexpr (kCount > 3) _tile_stored(3, sums + 3 * column_bytes, line_bytes);
 }
 
-// Scores of one block with kCount groups. Meanwhile the groups' values come into the cache, if `fetches`.
+// Scores of one block with kCount groups. Meanwhile prefetches the groups' values if `fetches`.
 template <int kCount>
 void tile_scores(const Blocks& blocks, const std::byte* query, std::int64_t width,
                  const std::byte* const* keys, const std::byte* const* values, bool fetches, float* out) {
@@ -144,7 +145,7 @@ void tile_scores(const Blocks& blocks, const std::byte* query, std::int64_t widt
 }
 
 // The values of kCount vectors of dimensions, the first at `offset` bytes of a token pair, weighted over
-// groups [first, last). Meanwhile the keys that come next come into the cache, if `fetches`.
+// groups [first, last). Meanwhile prefetches the keys that come next if `fetches`.
 template <int kCount>
 void tile_values(const std::byte* weights, const PartitionKv& kv, std::int32_t first, std::int32_t last,
                  std::int64_t pair_bytes, std::int64_t offset, bool fetches, float* out) {
@@ -160,7 +161,7 @@ void tile_values(const std::byte* weights, const PartitionKv& kv, std::int32_t f
   store_tiles<kCount>(out, kTileBytes, 64);
 }
 
-// Calls body.template operator()<kCount>(begin) for pieces of [0, count), of 4 and, at the end, fewer.
+// Calls body.template operator()<kCount>(begin) for pieces of [0, count): 4 each, and fewer at the end.
 template <class Body>
 PAGODA_INLINE void for_columns(std::int64_t count, const Body& body) {
   std::int64_t begin = 0;
@@ -170,7 +171,7 @@ PAGODA_INLINE void for_columns(std::int64_t count, const Body& body) {
   if (count - begin == 1) body.template operator()<1>(begin);
 }
 
-// The scores of a row-head become its softmax weights, of groups [first_group, last_group), in their place.
+// Converts the scores of a row-head in groups [first_group, last_group) to its softmax weights, in place.
 void put_weights(const AttentionTile& t, std::int32_t row_head, std::int32_t partition,
                  std::int32_t first_group, std::int32_t last_group, float* s, const AttentionState& out) {
   const std::int32_t first = t.first_token(row_head, partition), last = t.last_token(row_head, partition);
@@ -178,7 +179,7 @@ void put_weights(const AttentionTile& t, std::int32_t row_head, std::int32_t par
   if (t.shapes_scores()) shape_scores(t, row_head, partition, first_group, last_group, t.scale, s);
   const float top = largest_score(s, first, last) * scale;
   const F factor = set1(scale), shift = set1(-top);
-  // As they are multiplied: the sum is over the same numbers.
+  // Rounded as they are multiplied, so that the sum is over the same numbers.
   const auto weights = [&](std::int32_t begin) { return rounded(exp2(fma(load(s + begin), factor, shift))); };
   const auto kept = [&](std::int32_t begin) {
     if (begin >= last || begin + 16 <= first) return zero();
@@ -206,7 +207,7 @@ void run_partition_in_tiles(const AttentionTile& t, std::byte* work, std::int32_
     const auto begin = static_cast<std::int32_t>(block * blocks.height);
     const std::int32_t left = t.num_row_heads() - begin,
                        end = begin + (left < blocks.height ? left : static_cast<std::int32_t>(blocks.height));
-    // Positions ascend with the row-head, so the ends of the range are those of the first and the last.
+    // Positions ascend with the row-head, so the first and last row-heads determine the ends of the range.
     const std::int32_t first_group = t.first_token(begin, partition) / 16,
                        last_group = (t.last_token(end - 1, partition) + 15) / 16;
     const bool fetches = block == 0;
@@ -227,7 +228,7 @@ void run_partition_in_tiles(const AttentionTile& t, std::byte* work, std::int32_
       write_before_tiles();
       for (std::int32_t i = begin; i < end; ++i) {
         float* const to = out.values + i * std::int64_t{t.value_width} + vector * 16;
-        // -0 becomes 0, as it does where a block attends to more groups.
+        // Turns -0 into 0, as happens when a block attends to more groups.
         PAGODA_UNROLL
         for (int v = 0; v < kCount; ++v) store(to + v * 16, add(load(sums[v][i - begin]), zero()));
       }

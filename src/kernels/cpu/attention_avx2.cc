@@ -1,6 +1,6 @@
 // attention for CpuLevel::avx2.
 #include "kernels/cpu/simd_avx2.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {

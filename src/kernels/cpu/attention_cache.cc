@@ -1,4 +1,5 @@
-// Paged attention's way to the cache: writes new K and V, finds groups of 16 tokens behind the block table.
+// Access to the cache for paged attention: writes new K and V, and finds groups of 16 tokens through the
+// block table.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +10,7 @@
 namespace pagoda::cpu {
 namespace {
 
-// Element d of a row goes to address.key(slot, d) and address.value(slot, d). Latent: without a value.
+// Writes element d of a row to address.key(slot, d) and address.value(slot, d). Latent: writes no value.
 template <class Element>
 void scatter_row(const AttentionCall& call, std::int32_t slot, const Element* key, const Element* value,
                  std::byte* keys, std::byte* values) {
@@ -22,7 +23,7 @@ void scatter_row(const AttentionCall& call, std::int32_t slot, const Element* ke
   } else if (address.packed == 1) {
     for (std::int32_t d = 0; d < d_count; ++d) k[d * kTokenGroup] = key[d];
   } else {
-    // Whole packs: the converted row goes on with zeros.
+    // Writes whole packs: the converted row is padded with zeros.
     for (std::int32_t d = 0; d < d_count; d += kPacked) std::memcpy(k + d * kTokenGroup, key + d, 4);
   }
   if (address.latent) return;
@@ -34,7 +35,7 @@ void scatter_row(const AttentionCall& call, std::int32_t slot, const Element* ke
   }
 }
 
-// Copies tokens [first, last) of group `group` into group form of padded width; the rest is zero.
+// Copies tokens [first, last) of group `group` to group layout with padded width; the rest is zero.
 void gather_group(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head,
                   std::int32_t group, std::int32_t first, std::int32_t last, std::byte* keys,
                   std::byte* values) {
@@ -61,7 +62,7 @@ void gather_group(const AttentionCall& call, const AttentionSequence& sequence, 
 }
 
 // The tokens that a tile attends to in a partition: tokens [first, last), groups [begin, end), relative to
-// its start.
+// the partition's start.
 struct TileGroups {
   TileGroups(const AttentionTile& tile, std::int32_t partition)
       : first(tile.first_token(0, partition)),
@@ -71,7 +72,7 @@ struct TileGroups {
   std::int32_t first, last, begin, end;
 };
 
-// The keys of one group after the other.
+// Iterates over the keys of consecutive groups.
 class Groups {
  public:
   Groups(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head,
@@ -115,7 +116,7 @@ void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std:
     std::byte* keys = block + address.key_piece(args.layer, kv_head);
     std::byte* values = block + address.value_piece(args.layer, kv_head);
     if (address.grouped && slot % kTokenGroup == 0 && args.layout.dtype != DType::i8) {
-      // The slots behind may hold anything from before: a masked token has weight 0, but 0 * NaN is NaN.
+      // Later slots may hold stale data: a masked token has weight 0, but 0 * NaN is NaN.
       std::memset(values + address.value(slot, 0), 0,
                   static_cast<std::size_t>(kTokenGroup * address.token_bytes));
     }
@@ -190,7 +191,7 @@ void read_on(const AttentionCall& call, const AttentionSequence& sequence, const
   if (!call.direct) return;
   const std::int32_t first_group = partition * kPartitionGroups;
   const TileGroups of(tile, partition);
-  // A partition ahead, or as many groups as this piece has.
+  // One partition ahead, or as many groups as this piece has.
   const std::int32_t num_groups =
       (tile.end_of(tile.position(tile.num_row_heads() - 1)) - 1) / kTokenGroup + 1;
   const std::int32_t ahead = std::min(kPartitionGroups, num_groups);

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the parts of paged_attention: one call's facts, and the place of K and V.
+// Shared by the parts of paged_attention: the parameters of one call, and access to K and V.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,17 +8,17 @@
 
 namespace pagoda::cpu {
 
-// Facts of one paged_attention call that hold from its start.
+// Parameters of one paged_attention call, fixed when it starts.
 struct AttentionCall {
   const PagedAttentionArgs& args;
   const AttentionKernels& kernels;
   const AttentionKernelsOfType& of_type;
   KvAddress address;
-  // One group of padded width, as the kernels read it: K, and V.
+  // The layout of one group of padded width, as the kernels read it: of K and of V.
   KvAddress group_address, value_address;
   std::int32_t group;               // query heads per KV head
   std::int32_t width, value_width;  // head sizes padded to 16
-  float key_scale, value_scale;     // factors of the numbers that the kernels multiply
+  float key_scale, value_scale;     // factors of the numbers that the kernels read
   bool direct;                      // the cache already holds whole groups of padded width
 
   std::byte* block(const AttentionSequence& sequence, std::int32_t position) const {
@@ -26,23 +26,23 @@ struct AttentionCall {
   }
 };
 
-// The next (sequence, KV head) of a thread that is through with one, or none.
+// The (sequence, KV head) that a thread computes next; null if there is none.
 struct NextPiece {
   const AttentionSequence* sequence = nullptr;
   std::int32_t kv_head = 0;
 };
 
-// Into the cache: all rows of a sequence, one KV head.
+// Writes all rows of a sequence, one KV head, into the cache.
 void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head);
 
-// The K and V that a tile attends to in one partition; valid until the thread's next call. Nothing else comes
-// into the cache meanwhile, unless one of the functions below says what.
+// Returns the K and V that a tile attends to in one partition; valid until the thread's next call. Only the
+// functions below prefetch anything into the cache.
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
                            const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition);
-// Prefetches a partition ahead in this tile, and behind its last one the next piece.
+// Prefetches one partition ahead within this tile, and after its last partition the next piece.
 void read_on(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
              std::int32_t kv_head, std::int32_t partition, const NextPiece& next, PartitionKv& kv);
-// One partition of any tile.
+// Prefetches one partition of any tile.
 void read_partition(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
                     std::int32_t kv_head, std::int32_t partition, PartitionKv& kv);
 

@@ -1,5 +1,5 @@
-// The inner loops of attention, written once over the sixteen lanes of simd_*.h. K is read as 16 tokens a
-// vector and V as 16 dimensions a vector, so both products are the same skinny matrix product: vectors
+// The inner loops of attention, written once over the sixteen lanes of simd_*.h. K is read as vectors of 16
+// tokens and V as vectors of 16 dimensions, so both products are the same narrow matrix product: vectors
 // times broadcast elements, each output one chain over the head size (scores) or the tokens (values).
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/int8_inl.h"
@@ -15,7 +15,7 @@ constexpr float kLog2e = 1.44269504088896341f;  // scores become exponents of 2
 
 struct FloatKv {
   using Input = float;                          // queries and probabilities
-  static constexpr int kStep = 1, kBytes = 64;  // elements of Input in one step, bytes of one vector
+  static constexpr int kStep = 1, kBytes = 64;  // elements of Input per step, bytes per vector
   using Vector = F;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
   PAGODA_INLINE F madd(F acc, Vector v, const Input* x) { return fma(set1(*x), v, acc); }
@@ -28,7 +28,7 @@ struct HalfKv : FloatKv {
   static constexpr int kBytes = 32;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_half(p); }
 };
-struct E4m3Kv : FloatKv {  // over kE4m3Unit
+struct E4m3Kv : FloatKv {  // divided by kE4m3Unit
   static constexpr int kBytes = 16;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_e4m3(p); }
 };
@@ -38,7 +38,7 @@ struct Bf16Kv {
   using Vector = Pairs;
   PAGODA_INLINE Vector load_vector(const std::byte* p) { return load_pairs(p); }
   PAGODA_INLINE F madd(F acc, const Vector& v, const Input* x) { return dot2(acc, v, x); }
-  PAGODA_INLINE F put(Input* p, F x) {  // returns what was stored, so that the sum is over the same numbers
+  PAGODA_INLINE F put(Input* p, F x) {  // returns the stored value, so that the sum is over the same numbers
     store_pair_input(p, x);
     return round_to_bf16(x);
   }
@@ -63,8 +63,8 @@ void prepare(const AttentionTile& t, std::byte* work) {
   }
 }
 
-// scores[r][16 * g ...] for kRows row-heads and kGroups groups of tokens. Meanwhile the groups' values, as
-// many bytes as their keys, come into the cache: the pieces are too short for the processor to foresee.
+// scores[r][16 * g ...] for kRows row-heads and kGroups groups of tokens. Meanwhile prefetches the groups'
+// values, as many bytes as their keys: the pieces are too short for the hardware prefetcher.
 template <class Kv, int kRows, int kGroups>
 void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* const* keys,
             const std::byte* const* values, float* out) {
@@ -91,8 +91,8 @@ void scores(const typename Kv::Input* q, std::int64_t width, const std::byte* co
   for (int g = 0; g < kGroups; ++g) store(out + r * kPartition + g * 16, acc[r][g]);
 }
 
-// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
-// next come into the cache.
+// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile prefetches the keys
+// that come next.
 template <class Kv, int kRows, int kVectors>
 void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {  // width: of V
@@ -122,7 +122,7 @@ void weighted_values(const typename Kv::Input* p, const PartitionKv& kv, std::in
   for (int v = 0; v < kVectors; ++v) store(out + r * width + d0 + v * 16, acc[r][v]);
 }
 
-// V [16 tokens][value_width] out of K [dimension][16 tokens].
+// Derives V [16 tokens][value_width] from K [dimension][16 tokens].
 void values_of_words(const std::byte* keys, std::int32_t value_width, std::byte* values) {
   for (std::int32_t d = 0; d < value_width; d += 16)
     turn_words(keys + d * std::int64_t{64}, values + d * std::int64_t{4}, value_width * std::int64_t{4});
@@ -137,7 +137,7 @@ void values_of_bytes(const std::byte* keys, std::int32_t value_width, std::byte*
   for (std::int32_t d = 0; d < value_width; ++d)
     for (std::int32_t t = 0; t < 16; ++t) values[t * value_width + d] = keys[d * 16 + t];
 }
-// V [8 token pairs][value_width][2] out of K [pair of dimensions][16 tokens][2].
+// Derives V [8 token pairs][value_width][2] from K [pair of dimensions][16 tokens][2].
 void values_of_pairs(const std::byte* keys, std::int32_t value_width, std::byte* values) {
   for (std::int32_t d = 0; d < value_width; d += 16)
     turn_pairs(keys + d * std::int64_t{32}, values + d * std::int64_t{4}, value_width * std::int64_t{4});
@@ -163,8 +163,8 @@ PAGODA_INLINE float largest_score(const float* s, std::int32_t first, std::int32
   return reduce_max(max(top, second));
 }
 
-// Source: Lambert's continued fraction of tanh, down to the seventh term, on an eighth of x; tanh(2y) =
-// 2 t / (1 + t^2) with t = tanh(y) thrice. Relative error below 1e-6.
+// Source: Lambert's continued fraction of tanh, up to the seventh term, at x / 8; then tanh(2y) = 2 t / (1 +
+// t^2), with t = tanh(y), three times. Relative error below 1e-6.
 PAGODA_INLINE F tanh(F x) {
   const F y = mul(max(min(x, set1(9.0f)), set1(-9.0f)), set1(0.125f));
   const F square = mul(y, y);
@@ -176,7 +176,8 @@ PAGODA_INLINE F tanh(F x) {
   return t;
 }
 
-// Products of one row-head, times `scale`, become the scores of soft caps and of distances.
+// Turns the products of one row-head into scores: multiplies by `scale`, then applies the soft cap and the
+// ALiBi slopes.
 PAGODA_INLINE void shape_scores(const AttentionTile& t, std::int32_t row_head, std::int32_t partition,
                                 std::int32_t first_group, std::int32_t last_group, float scale, float* s) {
   alignas(64) static constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -191,15 +192,15 @@ PAGODA_INLINE void shape_scores(const AttentionTile& t, std::int32_t row_head, s
   }
 }
 
-// kRows row-heads, from `begin` on, against one partition. Never inlined: all sizes in one function would be
-// optimised once more there.
+// kRows row-heads, from `begin` on, against one partition. Never inlined: otherwise every size would be
+// optimised once more inside one function.
 template <class Kv, int kRows>
 [[gnu::noinline]] void row_heads(const AttentionTile& t, const typename Kv::Input* query,
                                  std::int32_t partition, const PartitionKv& kv, std::int32_t begin,
                                  const AttentionState& out) {
   alignas(64) float score[kRows * kPartition];
   alignas(64) typename Kv::Input probability[kRows * kPartition];
-  // Positions ascend with the row-head, so the ends of the range are those of the first and the last.
+  // Positions ascend with the row-head, so the first and last row-heads determine the ends of the range.
   const std::int32_t first_group = t.first_token(begin, partition) / 16;
   const std::int32_t last_group = (t.last_token(begin + kRows - 1, partition) + 15) / 16;
   const std::int64_t width = t.width;
@@ -255,7 +256,7 @@ void run_partition(const AttentionTile& t, std::byte* work, std::int32_t partiti
   const auto* q = reinterpret_cast<const typename Kv::Input*>(work);
   const std::int32_t count = t.num_row_heads();
   std::int32_t begin = 0;
-  // As many as fit, in the largest register tiles first.
+  // Uses the largest register tiles first.
   const auto run = [&]<int kRows>() {
     if constexpr (kRows <= kRowHeads) {
       for (; begin + kRows <= count; begin += kRows) row_heads<Kv, kRows>(t, q, partition, kv, begin, out);
@@ -270,9 +271,9 @@ void run_partition(const AttentionTile& t, std::byte* work, std::int32_t partiti
   run.template operator()<1>();
 }
 
-// Small floats for more row-heads than a register tile has: K and V become floats once for all of them, the
-// same numbers, behind the queries. Not of wide heads, whose floats the second-level cache may not hold, nor
-// with AVX2, which gains nothing of half precision.
+// True if K and V in small floats are converted to floats once for all row-heads, when there are more
+// row-heads than a register tile holds; the numbers are the same. Not for wide heads, whose floats may not
+// fit into the second-level cache, nor with AVX2, where half precision gains nothing.
 PAGODA_INLINE bool widens(const AttentionTile& t) {
   return kWidensFloats && t.num_row_heads() > kRowHeads && t.width <= 128 && t.value_width <= 128;
 }
@@ -369,9 +370,9 @@ void to_f16(const float* x, std::int32_t n, std::uint16_t* out) {
   }
 }
 
-// x[0] to x[15], at most 448 in magnitude, to the nearest number with 4 bits of which the last is worth 2^-9
-// or more: a sum with 3 * 2^19 times its power of two leaves so many. In 16 bits, over kE4m3Unit, the number
-// has its fraction and exponent behind four zeros.
+// Rounds x[0] to x[15], at most 448 in magnitude, to the nearest number with 4 significant bits whose last
+// bit is worth 2^-9 or more: adding 3 * 2^19 times the number's power of two leaves that many. In 16 bits,
+// divided by kE4m3Unit, the number has its fraction and exponent behind four zeros.
 void to_e4m3(const float* x, std::int32_t n, float scale, std::uint8_t* out) {
   const F divisor = set1(scale), most = set1(448.0f);
   for (std::int32_t i = 0; i < n; i += 16) {

@@ -1,23 +1,23 @@
-// Attention over a cache in 8 bits (kv_layout.h): both products are sums of integers, hence exact, and what
-// they multiply K and V with, queries and weights, are numbers of 16 bits, or where the processor multiplies
-// numbers of 8 bits two digits of them:
-//     x = (254 * high + low) * scale, digits in -127..127, the row-head's largest |x| being 32384 * scale
-// so that everything else follows from K and V as they are stored; either way the same numbers. A byte's zero
-// point, 128, is the start of the sum: -128 * the sum of the numbers or digits.
-// Included by attention_inl.h, which has what all types share.
+// Attention over a cache in 8 bits (kv_layout.h). Both products are integer sums, hence exact. The other
+// operands, queries and weights, are 16-bit numbers or, where the processor multiplies 8-bit numbers, two
+// 8-bit digits:
+//   x = (254 * high + low) * scale, digits in -127..127, where 32384 * scale is the row-head's largest |x|
+// so the result follows from K and V exactly as stored, and both forms give the same numbers. The zero point
+// of a byte, 128, is accounted for by the sum's start: -128 * the sum of the numbers or digits.
+// Included by attention_inl.h, which has the parts common to all types.
 namespace pagoda::cpu {
 namespace {
 namespace int8 {
 
-// So that rounding x / kRadix leaves at most 127, and kLargest / kRadix rounds to 127.
+// Chosen so that rounding x / kRadix gives at most 127, and kLargest / kRadix rounds to 127.
 constexpr float kRadix = 254.0f, kLargest = 127.0f * 254.0f + 126.0f;
-// A row with nothing larger counts as 0: what it is divided by might overflow.
+// A row without a larger value counts as 0: the division might overflow.
 constexpr float kSmallest = 1e-30f;
 
 constexpr int kDigits = sizeof(QuadInput) == 1 ? 2 : 1;
 constexpr int kGroupInputs = 16 * kDigits;  // bytes of 16 numbers
 
-// The sums of some numbers' digits, by lanes.
+// Sums of the digits of some numbers, by lane.
 struct DigitSums {
   I of[kDigits];
 };
@@ -42,17 +42,17 @@ PAGODA_INLINE void put_digits(QuadInput* p, F x, DigitSums& sums) {
   }
 }
 struct Starts {
-  std::int32_t of[kDigits];  // sums of each digit's products
+  std::int32_t of[kDigits];  // start of the sum of each digit's products
 };
 PAGODA_INLINE Starts starts_of(const DigitSums& sums) {
   Starts starts;
   PAGODA_UNROLL
-  for (int d = 0; d < kDigits; ++d)  // modulo 2^32, as the products
+  for (int d = 0; d < kDigits; ++d)  // modulo 2^32, like the products
     starts.of[d] = static_cast<std::int32_t>(-128u * static_cast<std::uint32_t>(reduce_add(sums.of[d])));
   return starts;
 }
 
-// A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16]; then what follows.
+// A row-head's query: digits of 16 dimensions at a time, [width / 16][high, low][16], followed by this tail.
 struct QueryTail {
   float scale;
   Starts starts;
@@ -76,7 +76,7 @@ void prepare(const AttentionTile& t, std::byte* out) {
   }
 }
 
-// A register tile of sums: kRows row-heads times kColumns vectors, of each digit.
+// A register tile of sums: kRows row-heads times kColumns vectors, per digit.
 template <int kRows, int kColumns>
 struct Sums {
   I of[kDigits][kRows][kColumns];
@@ -88,7 +88,7 @@ struct Sums {
       for (int c = 0; c < kColumns; ++c) s.of[d][r][c] = iset1(starts.of[d]);
     }
   }
-  // digits: of 4 elements of the first row-head; those of the next lie `row_step` inputs further.
+  // digits: of 4 elements of the first row-head; each further row-head is `row_step` inputs away.
   PAGODA_INLINE void add_products(Sums& s, const Quads (&w)[kColumns], const QuadInput* digits,
                                   std::int64_t row_step) {
     PAGODA_UNROLL
@@ -110,8 +110,8 @@ struct Sums {
   }
 };
 
-// scores[r][16 * g ...] times the keys' scales, for kRows row-heads and kGroups groups of tokens; without the
-// query's scale. Meanwhile the groups' values come into the cache, as in attention_inl.h.
+// scores[r][16 * g ...] times the keys' scales, for kRows row-heads and kGroups groups of tokens, without the
+// query's scale. Meanwhile prefetches the groups' values, as in attention_inl.h.
 template <int kRows, int kGroups>
 void scores(const std::byte* q, std::int64_t width, const std::byte* const* keys,
             const std::byte* const* values, float* out) {
@@ -153,7 +153,7 @@ void scores(const std::byte* q, std::int64_t width, const std::byte* const* keys
   }
 }
 
-// The weights of one partition for kRows row-heads: digits [row][16 groups][high, low][16].
+// The softmax weights of one partition for kRows row-heads: digits [row][16 groups][high, low][16].
 template <int kRows>
 struct Weights {
   static constexpr std::int64_t kRow = kDigits * kPartition;
@@ -162,8 +162,8 @@ struct Weights {
   Starts starts[kRows];
 };
 
-// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile the keys that come
-// next come into the cache.
+// values[r][d0 .. d0 + 16 * kVectors) over the tokens of groups [first, last). Meanwhile prefetches the keys
+// that come next.
 template <int kRows, int kVectors>
 void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::int32_t first,
                      std::int32_t last, std::int64_t width, std::int64_t d0, float* out) {
@@ -196,7 +196,7 @@ void weighted_values(const Weights<kRows>& weights, const PartitionKv& kv, std::
 }
 
 // Softmax weights of row-head r of the tile: e = 2^(factor * score - top), whose sum is returned, and the
-// digits of e * the values' scales. What lies in unused slots, scales included, may be anything: it is
+// digits of e * the values' scales. Unused slots, scales included, may hold anything: their weights are
 // replaced, not multiplied by 0.
 template <int kRows>
 PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float factor, float top,
@@ -212,7 +212,7 @@ PAGODA_INLINE float put_weights(Weights<kRows>& weights, int r, float* s, float 
       p = keep_range(p, first - g * 16, last - g * 16, zero());
     }
     store(s + g * 16, p);
-    // So that memory does not rest here; the rest comes with the sum of the values.
+    // Keeps memory busy here; the remaining lines follow with the sum of the values.
     PAGODA_UNROLL
     for (int line = 0; line < 3; ++line) prefetch_far(kv.next[g] + (3 * r + line) * 64);
     sum = add(sum, e);

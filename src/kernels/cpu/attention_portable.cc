@@ -1,6 +1,6 @@
 // attention for CpuLevel::portable.
 #include "kernels/cpu/simd_portable.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/attention_inl.h"
 
 namespace pagoda::cpu {

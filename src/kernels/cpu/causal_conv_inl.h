@@ -1,5 +1,5 @@
-// The causal convolution over the sixteen lanes of simd_*.h: a lane is a channel, which keeps its last inputs
-// in registers from row to row.
+// The causal convolution over the sixteen lanes of simd_*.h: each lane is a channel, which keeps its last
+// inputs in registers from row to row.
 #include "kernels/cpu/lanes_inl.h"
 #include "kernels/cpu/state_rows.h"
 

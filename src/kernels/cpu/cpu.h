@@ -1,5 +1,5 @@
 #pragma once
-// The fast backend's ops. Contracts are those of the public headers.
+// The ops of the fast backend. Contracts as in the public headers.
 #include <functional>
 #include <span>
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace pagoda::cpu {
 
-// The panels of each of `weights`.
+// The panel format of each of `weights`.
 std::vector<PackedFormat> choose_panels(CpuLevel level, const PackedLinear::Storage& storage,
                                         std::span<const TensorView> weights);
 // Fills storage.segments and storage.runs and returns the bytes they need.
 std::int64_t plan_panels(PackedLinear::Storage& storage);
-// Into storage.own, which has room; puts storage.bias in the order of the strips, and says in
-// storage.keeps_values whether no value was rounded. `on_packed` (may be empty) is called with rows once they
+// Packs into storage.own, which must be large enough. Reorders storage.bias to the order of the strips, and
+// sets storage.keeps_values if no value was rounded. `on_packed` (may be empty) is called with rows once they
 // are packed.
 void pack(const KernelContext& context, std::span<const TensorView> weights, PackedLinear::Storage& storage,
           const std::function<void(const TensorView&)>& on_packed);
@@ -25,8 +25,8 @@ void pack(const KernelContext& context, std::span<const TensorView> weights, Pac
 void unpack_row(const PackedLinear::Storage& storage, std::int64_t row, float* out);
 void linear(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
             std::int64_t num_rows, float* y, const LinearOutput& output);
-// linear_pair where the first one's products can go straight into the second one's input: whole groups of 64,
-// each prepared without the others.
+// True if linear_pair can write the first product's results straight into the second one's input: whole
+// groups of 64, each prepared independently.
 bool can_pair(const PackedLinear::Storage& first, const PackedLinear::Storage& second);
 void linear_pair(const KernelContext& context, const PackedLinear::Storage& first, Activation activation,
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,

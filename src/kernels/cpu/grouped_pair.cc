@@ -1,5 +1,5 @@
-// Products of many matrices with the rows that are each one's, as one piece of work: the rows of every group
-// are prepared, then tiles of all groups' first matrices are handed out together, then those of the second.
+// Products of many matrices, each with its own rows, as one job: first the rows of every group are prepared,
+// then the tiles of all groups' first matrices are distributed together, then those of the second matrices.
 #include <algorithm>
 #include <vector>
 
@@ -16,14 +16,14 @@
 namespace pagoda::cpu {
 namespace {
 
-// One matrix pair and its rows, which are neighbours in `out`.
+// One pair of matrices and its rows, which are adjacent in `out`.
 struct Group {
   const PackedLinear::Storage *first, *second;
   std::int64_t start, count;
   PreparedRows input, between;
 };
 
-// Part of one group's product with one of its matrices.
+// Part of one group's product with one of its two matrices.
 struct GroupTile {
   const Group* group = nullptr;  // null: nothing to do
   const LinearSegment* run = nullptr;
@@ -31,8 +31,8 @@ struct GroupTile {
   std::int64_t cost = 0;
 };
 
-// Tiles of all groups in the order in which the pool hands them out: thread t has tiles t, t + threads, ...,
-// which are neighbours, and as much work as every other.
+// The tiles of all groups in the order in which the pool distributes them: thread t computes tiles t, t +
+// threads, ..., which are adjacent. All threads get the same amount of work.
 class GroupTiles {
  public:
   void clear() { tiles_.clear(); }
@@ -59,7 +59,7 @@ class GroupTiles {
     }
   }
 
-  // In bytes of weights that take as long to read as one strip takes to read and multiply.
+  // The cost of one strip, as the number of bytes of weights that take equally long to read.
   static std::int64_t cost(const LinearSegment& run, std::int64_t rows) {
     constexpr std::int64_t kRowsForFree = 4;
     return run.strip_bytes * std::max(rows, kRowsForFree) / kRowsForFree;
@@ -93,16 +93,16 @@ class GroupTiles {
 
  private:
   std::vector<GroupTile> tiles_;
-  std::vector<std::int64_t> begins_;  // starts of each thread's part, and the end
+  std::vector<std::int64_t> begins_;  // start of each thread's part, and the end
   std::int64_t count_ = 0, threads_ = 1;
 };
 
-// So much work for a tile that few are left over at the end and none is small.
+// The work per tile, chosen so that little is left over at the end and no tile is too small.
 std::int64_t cost_of_tile(std::int64_t total, std::int64_t threads) {
   return std::clamp<std::int64_t>(total / (threads * 8), std::int64_t{64} << 10, std::int64_t{1} << 20);
 }
 
-// The source of the groups' rows: the input, normalised once for all groups that take it.
+// The source of the groups' rows: the input, normalised once for all groups.
 const float* plain_rows(const KernelContext& context, const LinearInput& input, std::int64_t num_rows,
                         std::int64_t k, std::int64_t* stride) {
   *stride = input.stride;
@@ -223,7 +223,7 @@ void GroupedPair::run(const RowsOf& rows_of, const MatrixOf& matrix_of, std::int
   });
 }
 
-// The first matrices' products, as the input of the second.
+// Computes the products of the first matrices as input of the second.
 void GroupedPair::fill_between(Activation activation) {
   const auto input = [](const Group& group) -> const PreparedRows& { return group.input; };
   const auto first = [](const Group& group) -> const PackedLinear::Storage& { return *group.first; };

@@ -1,5 +1,5 @@
 #pragma once
-// Operations on 8-bit numbers that linear and attention share, over the sixteen lanes of simd_*.h.
+// Operations on 8-bit numbers shared by linear and attention, over the sixteen lanes of simd_*.h.
 #include "kernels/cpu/unroll.h"
 
 namespace pagoda::cpu {

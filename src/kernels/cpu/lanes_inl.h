@@ -1,5 +1,6 @@
 #pragma once
-// Ends of rows and exponentials, which all loops over the sixteen lanes of simd_*.h share.
+// Loading and storing the ends of rows, and exponentials, shared by all loops over the sixteen lanes of
+// simd_*.h.
 namespace pagoda::cpu {
 namespace {
 
@@ -19,9 +20,9 @@ PAGODA_INLINE void put(float* p, simd::F x, std::int64_t lanes) {
   lanes == 16 ? simd::store(p, x) : simd::store_n(p, x, lanes);
 }
 
-// The same operations on every element, so an element's bits depend on its input alone. Source: Cephes expf
-// (range reduction by ln 2 in two parts, polynomial of degree 6).
-// Relative error below 2e-7 for x in -87..88; below that the smallest normal numbers, above it the largest.
+// Every element goes through the same operations, so its bits depend only on its own input. Source: Cephes
+// expf (range reduction by ln 2 in two parts, polynomial of degree 6). Relative error below 2e-7 for x in
+// -87..88; inputs outside are clamped, giving the smallest normal numbers or the largest.
 PAGODA_INLINE simd::F exp(simd::F x) {
   using namespace simd;  // NOLINT
   x = min(max(x, set1(-87.3f)), set1(88.0f));
@@ -39,10 +40,10 @@ PAGODA_INLINE simd::F exp(simd::F x) {
   return mul(p, pow2(n));
 }
 
-// 2^x for x of at most 0, or hardly above: relative error below 2e-7; below -126 it is 2^-126. For the
-// exponentials of attention, which come with their logarithm's base in a factor that they have anyway.
-// Source: minimax polynomial of degree 5 over [-1/2, 1/2] with 2^0 = 1. A sum with kWhole is rounded to a
-// whole number, which its last bits are.
+// 2^x for x at most 0, or barely above: relative error below 2e-7; below -126 the result is 2^-126. Used for
+// the exponentials of attention, which fold the change of base into a factor that they need anyway. Source:
+// minimax polynomial of degree 5 over [-1/2, 1/2] with 2^0 = 1. Adding kWhole rounds to a whole number, which
+// is then in the sum's last bits.
 PAGODA_INLINE simd::F exp2(simd::F x) {
   using namespace simd;  // NOLINT
   constexpr float kWhole = 0x1.8p23f;
@@ -57,7 +58,7 @@ PAGODA_INLINE simd::F exp2(simd::F x) {
   return add_to_exponent(fma(p, r, set1(1.0f)), whole);
 }
 
-// 1 / (1 + exp(-x)), times y.
+// y / (1 + exp(-x)).
 PAGODA_INLINE simd::F times_sigmoid(simd::F y, simd::F x) {
   using namespace simd;  // NOLINT
   return div(y, add(set1(1.0f), exp(sub(zero(), x))));

@@ -1,6 +1,6 @@
 #pragma once
-// LargestOfRows: the largest element of each of some rows that come piece by piece and are kept nowhere.
-// Threads: each notes pieces of its own; largest() when all are done.
+// LargestOfRows: the largest element of each of some rows that arrive in pieces and are not stored. Threads:
+// each thread reports its own pieces; call largest() when all are done.
 #include <limits>
 #include <memory>
 #include <span>
@@ -15,7 +15,7 @@ namespace pagoda::cpu {
 
 class LargestOfRows {
  public:
-  // For `num_rows` rows; in `scratch`, until its next use.
+  // For `num_rows` rows. Uses memory of `scratch`, valid until its next use.
   LargestOfRows(const KernelContext& context, std::int64_t num_rows, Scratch& scratch)
       : context_(context), stride_(round_up(num_rows, 16)) {
     const auto count = static_cast<std::size_t>(num_threads(context) * stride_);
@@ -23,7 +23,7 @@ class LargestOfRows {
     std::uninitialized_fill(seen_.begin(), seen_.end(), kNothing);
   }
 
-  // Elements [column, column + width) of rows [row, row + count); in any order, each once.
+  // Reports elements [column, column + width) of rows [row, row + count); in any order, each element once.
   void note(int thread, std::int64_t row, std::int64_t count, std::int64_t column, std::int64_t width,
             const float* values, std::int64_t stride) {
     const auto max = kernels_of<RowKernels>(context_.level).max;

@@ -1,7 +1,8 @@
 #pragma once
-// LaterReads: what a tile of a product brings into the cache for others (KernelContext::read_ahead), dealt
-// out to its panels and to the steps of each, so that no step asks for many lines at once: memory forgets
-// some. Each line once, whatever the pieces' length and the number of panels and steps. Lines are 64 bytes.
+// LaterReads: memory that a tile of a product prefetches for later readers (KernelContext::read_ahead),
+// divided among its panels and their steps. No step requests many lines at once, since the memory system
+// drops some. Each line is requested once, whatever the length of the pieces and the number of panels and
+// steps. Lines are 64 bytes.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,13 +13,13 @@ inline std::int64_t lines_per_step(std::int64_t lines, std::int64_t steps) {
   return (lines + steps - 1) / steps;
 }
 
-// Pieces of memory of one length, a multiple of a line.
+// Pieces of memory of equal length, a multiple of a line.
 struct LaterPieces {
   const std::byte* const* first = nullptr;
   std::int64_t bytes = 0;  // bytes of each
 };
 
-// One panel's: `per_step` at a time, from piece to piece, until none are left.
+// The lines of one panel: `per_step` at a time, piece after piece, until none are left.
 struct LaterLines {
   const std::byte* const* piece = nullptr;
   const std::byte *at = nullptr, *end = nullptr;  // in the piece
@@ -39,7 +40,7 @@ inline void for_lines_of_step(LaterLines& lines, const Use& use) {
 
 class LaterReads {
  public:
-  // Bytes [begin, end) of the pieces, one after the other; both at the begin of a line.
+  // Bytes [begin, end) of the concatenated pieces; both at the start of a line.
   LaterReads(const LaterPieces& pieces, std::int64_t begin, std::int64_t end, std::int64_t panels)
       : lines_left_((end - begin) / 64), panels_left_(panels), piece_bytes_(pieces.bytes) {
     if (lines_left_ <= 0) return;
@@ -47,7 +48,7 @@ class LaterReads {
     offset_ = begin % piece_bytes_;
   }
 
-  // The next panel's, which passes so many steps.
+  // The lines of the next panel, which has `steps` steps.
   LaterLines take(std::int64_t steps) {
     if (lines_left_ <= 0) return {};
     const std::int64_t panels = panels_left_ > 1 ? panels_left_ : 1;

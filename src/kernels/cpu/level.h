@@ -1,7 +1,7 @@
 #pragma once
-// The kernels of this processor: a struct of kernels has a constant for each instruction set that they are
-// compiled for (simd_*.h), and flags.cmake says which they are: a build for one machine (PAGODA_NATIVE) has
-// those of its processor alone. Not for files compiled for one of them.
+// Selects the kernels for this processor: a struct of kernels has one constant per instruction set that it is
+// compiled for (simd_*.h). flags.cmake lists the instruction sets; a build for one machine (PAGODA_NATIVE)
+// has only those of its processor. Do not include from files compiled for a specific instruction set.
 #include "base/check.h"
 #include "kernels/amx.h"
 #include "kernels/backend.h"

@@ -1,4 +1,4 @@
-// linear on the CPU: cuts products into tiles and hands them out.
+// linear on the CPU: cuts products into tiles and distributes them.
 #include "kernels/linear.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 namespace pagoda::cpu {
 namespace {
 
-// The strips of a run, cut into tiles of nearly equal height; what is one unit stays in one tile.
+// The strips of a run, cut into tiles of nearly equal height; units are never split.
 class StripTiles {
  public:
-  // in_pieces: the tiles of a thread (ThreadPool) are neighbours. Where threads have them by turns, what the
-  // processor fetches behind a tile's weights and results is the other thread's.
+  // in_pieces: the tiles of one thread (ThreadPool) are adjacent. If threads alternated, the hardware
+  // prefetcher would fetch the other thread's weights and results after each tile.
   StripTiles(std::int64_t strips, std::int64_t unit, std::int64_t count, std::int64_t threads, bool in_pieces)
       : strips_(strips), unit_(unit), units_(ceil_div(strips, unit)), count_(std::min(units_, count)) {
     if (in_pieces && count_ > threads) {
@@ -29,7 +29,7 @@ class StripTiles {
   }
   std::int64_t strips() const { return strips_; }
   std::int64_t count() const { return count_; }
-  // The place of a tile of for_tiles.
+  // Maps a tile index of for_tiles to its place.
   std::int64_t place(std::int64_t tile) const {
     return tile % threads_ * (count_ / threads_) + tile / threads_;
   }
@@ -39,13 +39,13 @@ class StripTiles {
   std::int64_t strips_, unit_, units_, count_, threads_ = 1;
 };
 
-// How many tiles the strips of a run are cut into.
+// The number of tiles into which the strips of a run are cut.
 std::int64_t num_strip_tiles(std::int64_t strips, std::int64_t strip_bytes, std::int64_t unit,
                              std::int64_t num_rows, std::int64_t threads) {
-  // Few rows wait for memory, which is fastest as one long stream.
+  // Few rows are bound by memory, which is fastest as one long stream.
   if (num_rows < kFetchRows) return threads * ceil_div(strips * strip_bytes, threads << 20);
-  // 256 KiB of weights for one row, which is the time of reading them, in proportion fewer for several, while
-  // it is not reading that bounds them all; but several tiles for each thread, so that a slow thread costs
+  // 256 KiB of weights for one row, whose time is that of reading them, and proportionally less for more
+  // rows, unless all are bound by reading. Always several tiles per thread, so that a slow thread costs
   // little.
   const std::int64_t least = num_rows <= kStreamRows ? std::int64_t{64} << 10 : 0;
   const std::int64_t bytes = std::max((std::int64_t{256} << 10) / num_rows, least);
@@ -54,7 +54,7 @@ std::int64_t num_strip_tiles(std::int64_t strips, std::int64_t strip_bytes, std:
   return ceil_div(strips, round_up(of_tile, unit));
 }
 
-// row_tiles: into so many are the rows cut beside.
+// row_tiles: the number of tiles into which the rows are also cut.
 StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int64_t num_rows,
                       std::int64_t row_tiles, std::int64_t threads) {
   const std::int64_t strips = ceil_div(segment.n, kStrip);
@@ -62,22 +62,23 @@ StripTiles cut_strips(const LinearSegment& segment, std::int64_t unit, std::int6
           row_tiles == 1};
 }
 
-// The start of the run of weights that a thread multiplies after this one, by as many rows.
+// The start of the run of weights that a thread multiplies after this one, with the same number of rows.
 const std::byte* first_of_next_run(const PackedLinear::Storage& weight, const LinearSegment& run,
                                    std::int64_t num_rows, std::int64_t threads, int thread) {
   const bool last = &run == &weight.runs.back();
   const PackedLinear::Storage* const next = last ? weight.next : &weight;
   if (next == nullptr || next->runs.empty() || num_rows > kStreamRows) return nullptr;
   const LinearSegment& segment = last ? next->runs.front() : *(&run + 1);
-  // As multiply() cuts a gated pair and a single matrix; of another pair a tile may begin a little off.
+  // Cut as multiply() cuts a gated pair or a single matrix; for another pair, a tile may begin slightly
+  // elsewhere.
   const std::int64_t unit = next->form == LinearForm::gated ? group_strips(*next) : 2;
   const StripTiles cut = cut_strips(segment, unit, num_rows, 1, threads);
   if (thread >= cut.count()) return nullptr;
   return next->packed + segment.offset + cut.begin(cut.place(thread)) * segment.strip_bytes;
 }
 
-// Results that no cache keeps until they are read: to write a line then need not read it first. Such stores
-// must begin where a line does, and nothing is added to what they wrote.
+// True for results that no cache will hold until they are read: bypassing the caches avoids reading a line
+// before writing it. Such stores must start at a line, and nothing may be added to the results.
 bool goes_past_caches(const Products& out, std::int64_t num_rows, std::int64_t columns,
                       const LinearSegment& segment) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
@@ -95,10 +96,10 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
   ReadAhead* const read_ahead = num_rows >= kFetchRows ? context.read_ahead : nullptr;
 
   for (const LinearSegment& segment : weight.runs) {
-    // Rows of one tile: their activations stay in L2 while the strips go by.
+    // Rows per tile: their activations stay in L2 while the strips pass by.
     std::int64_t row_tiles = ceil_div(panels.count * panels.bytes, kTileRowBytes);
-    // Many rows: to each thread its own in every call, so that they stay in its core's cache. All threads
-    // then read (and widen) all weights, which takes that many rows to be worth it.
+    // With many rows, each thread keeps the same rows in every call, so that they stay in its core's cache.
+    // All threads then read (and widen) all weights, which pays off only with that many rows.
     if (num_rows >= kOwnRows * threads) row_tiles = round_up(row_tiles, threads);
     row_tiles = std::min(panels.count, row_tiles);
     const std::int64_t unit = out.next != nullptr ? group_strips(weight) : 2;
@@ -114,7 +115,7 @@ void multiply(const KernelContext& context, const PackedLinear::Storage& weight,
     for_tiles(context, tiles, [&](std::int64_t tile, int thread) {
       const std::int64_t place = cut.place(tile / row_tiles), row_tile = tile % row_tiles;
       const std::int64_t strip = cut.begin(place);
-      const bool last = tile + threads >= tiles;  // the last one of this thread
+      const bool last = tile + threads >= tiles;  // the last tile of this thread
       const std::int64_t next = last ? strips : cut.begin(cut.place((tile + threads) / row_tiles));
       multiply_tile(
           context, thread, weight, segment, panels,

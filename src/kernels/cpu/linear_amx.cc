@@ -1,14 +1,14 @@
-// linear for CpuLevel::avx512 where AMX multiplies bfloat16 weights, codes of floats that become bfloat16,
-// and int8 weights by rows of integers. Packed weights and prepared rows lie as AMX's tiles do: a line of a
-// tile of weights is 16 outputs' pairs, or quads, of inputs, of one of rows the 64 bytes of a row. Sums stay
-// in tiles over all inputs. In bfloat16 each 32 inputs of an output are added in two chains, those of even
-// and those of odd inputs, whose sum is added to the output's: the number of rows changes no bit. Integers
-// have AVX-512's bits.
+// linear for CpuLevel::avx512 with AMX: multiplies bfloat16 weights, float codes converted to bfloat16, and
+// int8 weights by integer rows. Packed weights and prepared rows have the layout of AMX tiles: a line of a
+// weight tile holds pairs, or quads, of inputs of 16 outputs; a line of a row tile holds 64 bytes of one row.
+// Sums stay in tiles over all inputs. In bfloat16, each 32 inputs of an output are added in two chains, even
+// and odd inputs, whose sum is added to the output: the number of rows changes no bit. Integers have the same
+// bits as with AVX-512.
 #include "kernels/cpu/simd_avx512.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/linear_inl.h"
-// They come first.
+// Must follow linear_inl.h.
 #include "kernels/cpu/linear_amx_blocks_inl.h"
 
 namespace pagoda::cpu {
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kTileRows = 16, kHighestPanel = 2 * kTileRows;
 
-// Tiles 0 to 3 hold sums, those of a panel's first 16 rows and then of the others by two strips; 4 and 5
-// these rows, 6 and 7 the strips' weights.
+// Tiles 0 to 3 hold the sums of a panel's first 16 rows and of its other rows, by two strips; tiles 4 and 5
+// hold these rows, 6 and 7 the strips' weights.
 struct ProductTileShapes : TileShapes {
   explicit ProductTileShapes(std::int64_t height) {
     const std::int64_t upper = height < kTileRows ? height : kTileRows;
@@ -30,7 +30,7 @@ struct ProductTileShapes : TileShapes {
 struct Bf16Tiles {
   static constexpr int kInputs = 32;
   static constexpr std::int64_t kHeader = 0;
-  static constexpr bool kWholeTiles = false;  // no strip has zeros behind it
+  static constexpr bool kWholeTiles = false;  // strips are not padded with zeros
 
   template <int kHigh, int kCols>
   PAGODA_INLINE void add_products() {
@@ -59,17 +59,17 @@ struct IntegerTiles {
   }
 };
 
-// The sums of a panel and of kMaxStrips strips, as tiles are stored.
+// The sums of a panel and kMaxStrips strips, as tiles store them.
 using PanelSums = float[kHighestPanel][kMaxStrips][16];
 
-// The panel whose products are complete but not yet where they belong. Its rows go there a few with each step
-// of the next panel: while tiles multiply, vectors have nothing else to do.
+// A panel whose products are complete but not yet written to their destination. A few of its rows are written
+// with each step of the next panel: while tiles multiply, the vector units are idle.
 template <class Numbers>
 class FinishedPanel {
  public:
   explicit FinishedPanel(const LinearTile& tile) : tile_(tile) {}
 
-  // Only after finish(); `sums` stay until the next finish().
+  // Call only after finish(). `sums` must stay valid until the next finish().
   void take(const PanelSums& sums, std::int64_t row, std::int64_t rows, std::int64_t strip, int strips) {
     sums_ = sums;
     strip_ = strip;
@@ -93,7 +93,7 @@ class FinishedPanel {
     const bool whole = strip_ + kCols < t.num_strips || t.last_columns == kStrip;
     const float(*sums)[kMaxStrips][16] = sums_;
     if (whole && !t.past_caches) {
-      // The facts that all rows share stay in registers.
+      // Values common to all rows stay in registers.
       const std::int64_t column = strip_ * kStrip, strip_bytes = t.strip_bytes, stride = t.y_stride;
       const float* const bias = t.bias != nullptr ? t.bias + column : nullptr;
       const float* const scales = t.row_scales != nullptr ? t.row_scales + row_ : nullptr;
@@ -127,16 +127,17 @@ class FinishedPanel {
   int strips_ = 1;
 };
 
-// The panels of a tile times its strips. Of what several panels share, so many inputs of two strips that
-// these stay in the first-level cache meet all panels, whose sums are stored meanwhile; rows then pass by it
-// (tileloaddt1). A single panel stays there, and the strips pass by.
+// The panels of a tile times its strips. If several panels share the strips, the inputs of two strips are cut
+// into parts that stay in the first-level cache; each part meets all panels, whose sums are kept in memory
+// between parts, and rows bypass that cache (tileloaddt1). A single panel stays in the cache while the strips
+// pass by.
 template <class Numbers>
 class AmxProducts {
  public:
   explicit AmxProducts(const LinearTile& tile)
       : t_(tile), sums_(reinterpret_cast<PanelSums*>(tile.sums)), finished_(tile) {}
 
-  // Strip `strip`, or the pair that begins there; next: weights that come into the cache meanwhile.
+  // Computes strip `strip`, or the pair starting there. next: weights to prefetch meanwhile.
   void run_strips(std::int64_t strip, bool pair, const std::byte* next, std::int64_t next_bytes,
                   LaterReads& later) {
     strip_ = strip;
@@ -153,7 +154,7 @@ class AmxProducts {
  private:
   static constexpr std::int64_t kPartSteps = 20;  // 40 KiB of two strips
 
-  // A range of the steps, each of which takes kInputs inputs.
+  // A range of steps of kInputs inputs each.
   struct Part {
     std::int64_t first, end;
     bool is_first, is_last;
@@ -184,8 +185,8 @@ class AmxProducts {
     }
   }
 
-  // A panel of fewer rows than the tiles have reads what lies behind its own, and drops the sums. The last
-  // panel has as many. kHigh: tiles of rows.
+  // A panel with fewer rows than the tiles reads beyond its own rows and discards those sums. The last panel
+  // has as many rows as the others. kHigh: tiles of rows.
   template <int kHigh, int kCols, bool kManyPanels>
   [[gnu::always_inline]] void run_panel(const Part& part, std::int64_t row, std::int64_t rows,
                                         const std::byte* x, PanelSums& sums, Ahead& ahead) {
@@ -212,7 +213,7 @@ class AmxProducts {
     if (part.is_last) finished_.take(sums, row, rows, strip_, kCols);
   }
 
-  // The inputs behind the last whole step, of weights that do not have zeros behind them.
+  // The inputs after the last whole step, for weights that are not padded with zeros.
   template <int kHigh, int kCols, bool kManyPanels>
   void multiply_rest(const std::byte* x, const std::byte* weights) {
     alignas(64) std::byte last[kCols][kTileBytes] = {};
@@ -240,7 +241,7 @@ class AmxProducts {
     Numbers::template add_products<kHigh, kCols>();
   }
 
-  static constexpr std::int64_t kSumsStep = kMaxStrips * 64;  // from one row's sums to the next
+  static constexpr std::int64_t kSumsStep = kMaxStrips * 64;  // distance between rows' sums
   template <int kHigh, int kCols>
   PAGODA_INLINE void clear() {
     _tile_zero(0);
@@ -270,7 +271,7 @@ class AmxProducts {
   std::int64_t strip_ = 0, next_place_ = 0;
 };
 
-// Tiles have their shapes as long as it lives.
+// Keeps the tiles configured during its lifetime.
 class TilesInUse {
  public:
   explicit TilesInUse(const Panels& panels) {
@@ -284,7 +285,7 @@ class TilesInUse {
 
 template <class Numbers>
 void run_amx(const LinearTile& t) {
-  // clang-tidy takes it for `next_weights`, which may be null.
+  // clang-tidy confuses it with `next_weights`, which may be null.
   if (t.weights == nullptr) __builtin_unreachable();
   const TilesInUse tiles(t.panels);
   AmxProducts<Numbers> products(t);
@@ -296,7 +297,7 @@ void run_amx(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// Denormal numbers are zeros to the tiles, so they are to vectors that add as tiles do.
+// Tiles treat denormal numbers as zeros, so vectors that add as tiles do must too.
 class DenormalsAreZero {
  public:
   DenormalsAreZero() : before_(_mm_getcsr()) {
@@ -310,8 +311,8 @@ class DenormalsAreZero {
   unsigned before_;
 };
 
-// One row of 8-bit codes in float32, added in the order of tiles. Tiles are read from memory, so codes that
-// are unpacked in registers can stay there. Others are as fast by tiles.
+// One row of 8-bit codes in float32, added in the order of tiles. Tiles are loaded from memory, whereas these
+// codes, unpacked in registers, can stay there. Other codes are just as fast with tiles.
 template <int kRows>
 struct TileOrderSums {
   using Input = float;
@@ -352,7 +353,8 @@ void run_one_row(const LinearTile& t) {
   run_tile<OneRowKernel<kFormat>>(floats);
 }
 
-// A strip of codes as bfloat16. A few lines are fetched ahead with each step: the processor foresees too few.
+// Converts a strip of codes to bfloat16. Prefetches a few lines with each step, since the hardware prefetcher
+// fetches too few.
 template <PackedFormat kFormat>
 void widen_whole(const std::byte* strip, std::int64_t k, std::byte* out) {
   constexpr std::int64_t kStep = 32, kAhead = 4096;
@@ -364,8 +366,8 @@ void widen_whole(const std::byte* strip, std::int64_t k, std::byte* out) {
   }
 }
 
-// Codes become bfloat16 a pair of strips at a time, in the second-level cache. Parts that fit the first-level
-// cache cost more: each change from tiles to vectors takes some 800 cycles (measured).
+// Codes are converted to bfloat16 a pair of strips at a time, in the second-level cache. Parts that fit into
+// the first-level cache cost more: each switch from tiles to vectors takes about 800 cycles (measured).
 template <PackedFormat kFormat>
 void run_amx_codes(const LinearTile& t) {
   const DenormalsAreZero as_in_tiles;
@@ -394,7 +396,7 @@ void run_amx_codes(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// Many rows: few unpack the weights of K types in registers.
+// For many rows; few rows unpack the weights of K types in registers.
 template <PackedFormat kFormat>
 void run_amx_blocks(const LinearTile& t) {
   if (!t.panels.two_strips) return run_tile<typename NarrowKernels<kFormat>::Few>(t);

@@ -1,18 +1,18 @@
 #pragma once
-// The products of many rows with the K types by AMX, where sums stay in tiles over the 256 inputs of a block.
-// A number times its scale takes up to 13 bits: two bytes, so two products in tiles, which are one integer
-// sum, the one that linear_blocks_inl.h adds. The bits are the same.
+// Products of many rows with the K types by AMX; sums stay in tiles over the 256 inputs of a block. A number
+// times its scale takes up to 13 bits, hence two bytes and two tile products, which add up to the same
+// integer sum as in linear_blocks_inl.h. The bits are the same.
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/linear_points_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-// 256 inputs of a strip as two products of each number and its scale: sum = (upper << kShift) + lower.
+// 256 inputs of a strip as two operands per number and scale: sum = (upper << kShift) + lower.
 struct ScaledNumbers {
   alignas(64) std::byte upper[4][kTileBytes], lower[4][kTileBytes];
 };
-// Sums of the rows of a panel.
+// The sums of a panel's rows.
 struct TileSums {
   alignas(64) std::int32_t upper[32][16], lower[32][16];
 };
@@ -20,15 +20,15 @@ struct TileSums {
 template <PackedFormat kFormat>
 struct BlockTiles {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
-  // Numbers with minima have no sign, nor have their scales: at most 31 times the upper or the lower three
-  // bits of 63 are bytes, and a product of 16 bits makes two, since none reaches the other. Signed products
-  // are cut into their bytes.
+  // Numbers of types with minima are unsigned, and so are their scales: at most 31 times the upper or the
+  // lower three bits of 63 fits into a byte. One 16-bit multiplication makes two such bytes, since they do
+  // not overlap. Signed products are split into their two bytes.
   static constexpr bool kSigned = !kPanel.minima;
   static constexpr int kShift = kSigned ? 8 : 3;
   static_assert(kSigned || kPanel.bits <= 5);
 
   struct Scales {
-    W first, second;  // the factors of the upper and of the lower product; signed: 256 times the scale alone
+    W first, second;  // factors of the upper and the lower product; signed: only `first`, 256 times the scale
   };
   PAGODA_INLINE Scales scales(const std::byte* block, int group) {
     const W both = _mm512_and_si512(scale_of<kFormat>(block, group), _mm512_set1_epi32(0xffff));
@@ -42,7 +42,8 @@ struct BlockTiles {
       store_weights(upper, _mm512_mullo_epi16(numbers, scales.first));
       store_weights(lower, _mm512_mullo_epi16(numbers, scales.second));
     } else {
-      // Each number as the upper byte of 16 bits: the upper half of its product with 256 times the scale.
+      // Each number becomes the upper byte of 16 bits; takes the upper half of its product with 256 times the
+      // scale.
       const W high = _mm512_set1_epi16(static_cast<short>(0xff00)), low = _mm512_set1_epi16(0x00ff);
       if constexpr (kPanel.zero != 0) numbers = add_bytes(numbers, -kPanel.zero);
       const W odd = _mm512_mulhi_epi16(_mm512_and_si512(numbers, high), scales.first);
@@ -54,7 +55,7 @@ struct BlockTiles {
     }
   }
 
-  // 64 inputs of a block.
+  // Unpacks 64 inputs of a block.
   PAGODA_INLINE void unpack_group(const std::byte* block, int group, ScaledNumbers& out) {
     PAGODA_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -70,9 +71,9 @@ struct BlockTiles {
     }
   }
 
-  // Tiles 0 and 2 hold the upper sums of a panel's first 16 rows and of the others, 1 and 3 the lower ones; 4
-  // and 5 these rows, 6 and 7 weights. A panel of fewer rows than the tiles have reads what lies behind its
-  // own, and drops the sums.
+  // Tiles 0 and 2 hold the upper sums of a panel's first 16 rows and of its other rows, tiles 1 and 3 the
+  // lower sums; tiles 4 and 5 hold these rows, 6 and 7 weights. A panel with fewer rows than the tiles reads
+  // beyond its own rows and discards those sums.
   template <bool kTall>
   PAGODA_INLINE void multiply(const ScaledNumbers& weights, const std::byte* x, std::int64_t rows,
                               TileSums& out) {
@@ -106,7 +107,7 @@ struct BlockTiles {
     }
   }
 
-  // The products of a block and a panel, added to the panel's sums.
+  // Adds the products of a block and a panel to the panel's sums.
   PAGODA_INLINE void add_panel(const ScaledNumbers& weights, const BlockSteps<kFormat>& steps,
                                const std::byte* x, std::int64_t rows, float* sums) {
     TileSums parts;
@@ -121,7 +122,7 @@ struct BlockTiles {
     }
   }
 
-  // All of a tile's panels, a strip at a time; the tiles have their shapes.
+  // Computes all panels of a tile, one strip at a time. The tiles must be configured.
   static void run(const LinearTile& t) {
     const std::int64_t first_row = t.panels.begin(t.first_panel),
                        num_rows = t.panels.begin(t.last_panel) - first_row;

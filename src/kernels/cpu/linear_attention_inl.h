@@ -1,7 +1,7 @@
-// Linear attention over the sixteen lanes of simd_*.h. A pass over the tile does four things to each number
-// of the state while it is in a register: it decays, takes its row's part of key d^T, is read by this row's
-// query, and by the next row's key, for whose delta the sum is needed before its own pass. So the state is
-// read and written once a row.
+// Linear attention over the sixteen lanes of simd_*.h. A pass over the tile does four things with each number
+// of the state while it is in a register: decays it, adds its part of the row's key d^T, reads it for this
+// row's query, and reads it for the next row's key, whose delta needs that sum before its own pass. So the
+// state is read and written once per row.
 #include "kernels/cpu/lanes_inl.h"
 #include "kernels/cpu/state_rows.h"
 #include "kernels/cpu/unroll.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
 
-// One row: d is what its key adds. kNext: `next` becomes S^T next_key.
+// One row, where d is the factor of its key. kNext: `next` becomes S^T next_key.
 template <int kVectors, bool kPartial, bool kNext>
 PAGODA_INLINE void pass(float* state, std::int64_t step, std::int64_t lanes, std::int32_t key_size, F decay,
                         const F (&d)[kVectors], const float* key, const float* query, const float* next_key,

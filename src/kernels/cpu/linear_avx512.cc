@@ -1,6 +1,6 @@
 // linear for CpuLevel::avx512.
 #include "kernels/cpu/simd_avx512.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/linear_inl.h"
 
 namespace pagoda::cpu {

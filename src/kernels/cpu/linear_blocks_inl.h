@@ -1,8 +1,8 @@
 #pragma once
-// The products of rows in 8 bits with the K types (keeps_file_numbers), whose scales and minima are integers
-// times one number for 256 inputs, as the numbers of the rows are: all of a block is an integer sum, exact,
-// so that every instruction set, and every order, gives the same one. A float operation or two for a block
-// and row follow, blocks ascending.
+// Products of rows in 8 bits with the K types (keeps_file_numbers), whose scales and minima are integers
+// times one factor per 256 inputs, as are the rows' numbers. A block is an exact integer sum, the same for
+// every instruction set and every order. One or two float operations per block and row follow, blocks
+// ascending.
 #include <limits>
 
 #include "kernels/cpu/linear_int8_inl.h"
@@ -10,11 +10,11 @@
 namespace pagoda::cpu {
 namespace {
 
-// No number is further than 128 from its zero, and neither is a scale or one of a row's numbers. Minima are
-// 63 at most.
+// Numbers differ from their zero by at most 128; scales and rows' numbers are at most 128, too. Minima are at
+// most 63.
 static_assert(std::int64_t{128} * 128 * 128 * kSuperBlockInputs < std::numeric_limits<std::int32_t>::max());
 
-// The numbers beside those of 64 inputs of a row in a panel of `rows`.
+// The values stored beside 64 inputs of a row in a panel of `rows`.
 struct RowSteps {
   const float* scale;
   const std::int32_t *term, *early_term, *late_term, *pair, *peaks;
@@ -30,7 +30,7 @@ PAGODA_INLINE RowSteps row_steps(const std::byte* x, std::int64_t rows, std::int
           integers + 11 * rows};
 }
 
-// The factors of a block's integer sums, and its minima, two neighbours in the 16 bits of each lane.
+// The factors of a block's integer sums, and its minima, two adjacent ones per lane in 16 bits each.
 template <PackedFormat kFormat>
 struct BlockSteps {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
@@ -38,11 +38,12 @@ struct BlockSteps {
   static constexpr int kGroups = static_cast<int>(kSuperBlockInputs) / kPanel.scale_inputs;
   static constexpr int kPairs = kPanel.minima ? kGroups / 2 : 0;
   F d, dmin;
-  I minima[kPairs + 1];  // no array is empty
+  I minima[kPairs + 1];  // + 1: an array must not be empty
 };
 
-// Widened blocks begin with d in half precision and -dmin, those without minima with d in float32. Scales,
-// and then minima, follow as such pairs. Of two scales the later one is below, as sums are (add_pair).
+// Widened blocks begin with d in half precision and -dmin; those without minima with d in float32. Pairs of
+// scales follow, then pairs of minima. The later scale of a pair is in the lower half, as the sums are
+// (add_pair).
 constexpr int kStepPairsAt = 64;
 template <PackedFormat kFormat>
 PAGODA_INLINE F block_scale(const std::byte* block) {
@@ -99,8 +100,8 @@ PAGODA_INLINE void read_steps(const std::byte* block, BlockSteps<kFormat>& out) 
   }
 }
 
-// The sums of a row's numbers beside a pair of minima. x: the first of the block's groups in a panel of
-// `rows`.
+// The sums of a row's numbers that belong to a pair of minima. x: the first of the block's groups in a panel
+// of `rows`.
 template <PackedFormat kFormat>
 PAGODA_INLINE I sums_of_inputs(const std::byte* x, std::int64_t rows, std::int64_t row, int pair) {
   if constexpr (BlockSteps<kFormat>::kInHalves) {
@@ -112,7 +113,7 @@ PAGODA_INLINE I sums_of_inputs(const std::byte* x, std::int64_t rows, std::int64
   }
 }
 
-// acc + the products of one row and a block, of which `sum` is the integer sum.
+// Returns acc + the products of one row and a block, whose integer sum is `sum`.
 template <PackedFormat kFormat>
 PAGODA_INLINE F add_block(const BlockSteps<kFormat>& steps, const I& sum, const std::byte* x,
                           std::int64_t rows, std::int64_t row, const F& acc) {
@@ -136,14 +137,14 @@ struct BlockKernel {
   static constexpr bool kTwoStrips = !kNarrow;  // narrow weights go one strip at a time
   static constexpr int kFetchedStrips = 1;
   static constexpr int kStep = 64, kGroups = kSuperBlockInputs / kStep;
-  // Bytes with signs are too large for sums of 32 of them in 16 bits, and narrow weights of which each line
-  // has inputs of two scales have both sums at once.
+  // Signed bytes are too large for sums of 32 in 16 bits. Narrow weights with two scales in each line compute
+  // both sums at once.
   static constexpr bool kHasPairs = kPairsSums && (kInHalves || kPanel.minima);
   static constexpr int kTermShift =
       kPanel.minima ? 0 : std::countr_zero(unsigned{kZeroOfBytes}) - std::countr_zero(unsigned{kPanel.zero});
 
-  // Adds the products of inputs 32 * half of a block, times their scale; x: the panel's group that they are
-  // of.
+  // Adds the products of inputs 32 * half of a block, times their scale. x: the panel's group that contains
+  // them.
   template <int kRows, int kCols, int kOneByOne>
   PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* block,
                                   const std::byte* x, int half, I (&total)[kRows][kCols]) {
@@ -180,11 +181,11 @@ struct BlockKernel {
     }
   }
 
-  // The same of two groups of inputs that have a scale each, `pair` of the block's, where no sum under one
-  // scale is larger than 16 bits hold (sums_fit): both sums share a lane, and one multiplication serves both.
-  // Sums that narrow weights do not make at once are added up there from the start, the second one under the
-  // first, which is 2^16 times itself. The second one starts at 2^15, so that it takes nothing from the
-  // first. x: the panel's group of 64 inputs that they are in.
+  // The same for two groups of inputs with a scale each, pair `pair` of the block, where every sum under one
+  // scale fits into 16 bits (sums_fit): both sums share a lane, and one multiplication serves both. Sums that
+  // narrow weights do not compute at once are accumulated there from the start, the first one multiplied by
+  // 2^16 above the second. The second one starts at 2^15, so that it borrows nothing from the first. x: the
+  // panel's group of 64 inputs that contains them.
   template <int kRows, int kCols, int kOneByOne>
   PAGODA_INLINE void add_pair(const LinearTile& t, const Ahead& ahead, const std::byte* block,
                               const std::byte* x, int pair, I (&total)[kRows][kCols]) {
@@ -231,7 +232,7 @@ struct BlockKernel {
     }
   }
 
-  // Whether that holds of a block; x: the first of its groups in the panel.
+  // True if that holds for a block. x: the first of its groups in the panel.
   template <int kRows>
   PAGODA_INLINE bool sums_fit(const LinearTile& t, const std::byte* x) {
     const RowSteps steps = row_steps(x, kRows, 0);
@@ -247,7 +248,7 @@ struct BlockKernel {
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {
-    // Fewer sums wait for each other or for memory.
+    // Smaller register tiles are bound by latency or by memory.
     constexpr bool kPairs = kHasPairs && kRows * kCols > 6;
     constexpr int kOneByOne = lines_one_by_one<kFormat, kRows, kCols, kFetch>();
     Ahead ahead = first;
@@ -264,7 +265,8 @@ struct BlockKernel {
         PAGODA_UNROLL
         for (int c = 0; c < kCols; ++c) total[r][c] = izero();
       }
-      // One pair, or one half of 16s, at a time: of two, clang keeps more than there are registers for.
+      // One pair, or one half of groups of 16, at a time: for two, clang keeps more values than there are
+      // registers.
       bool in_pairs = false;
       if constexpr (kPairs) {
         in_pairs = sums_fit<kRows>(t, x);

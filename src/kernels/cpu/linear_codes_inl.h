@@ -1,11 +1,11 @@
-// The products of rows in bf16 with codes of floats (has_codes): a few rows unpack them in registers, for
-// more they become bf16 some inputs at a time. Both multiply the same numbers in the same order.
+// Products of rows in bf16 with float codes (has_codes). Few rows unpack the codes in registers; for more
+// rows they are converted to bf16, some inputs at a time. Both multiply the same numbers in the same order.
 #include "kernels/cpu/linear_products_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-// The scale of 16 inputs of a block, of e4m3 times 2^8 as load_e4m3_pairs wants it.
+// The scale of 16 inputs of a block; for e4m3 times 2^8, as load_e4m3_pairs requires.
 template <PackedFormat kFormat>
 PAGODA_INLINE F code_scale(const std::byte* strip, const std::byte* block, std::int64_t sixteen) {
   constexpr PanelLayout kPanel = panel_layout(kFormat);
@@ -35,8 +35,8 @@ PAGODA_INLINE Pairs unpack_pair(const std::byte* numbers, int pair, const F& sca
   return pairs_of(mul(even, scale), mul(odd, scale));
 }
 
-// Products of rows by the codes of one strip, which it unpacks in registers. Sums<kRows> says what a pair of
-// inputs adds, and has Input, the prepared rows' numbers, and acc, the results.
+// Products of rows with the codes of one strip, unpacked in registers. Sums<kRows> adds a pair of inputs; it
+// provides Input, the element type of prepared rows, and acc, the results.
 template <PackedFormat kFormat, template <int> class Sums, int kMost>
 struct CodeRows {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
@@ -80,7 +80,7 @@ struct CodeRows {
   }
 };
 
-// Rows in bf16, 32 inputs of each apart.
+// Rows in bf16, stored 32 inputs of each row at a time.
 template <int kRows>
 struct PairSums {
   using Input = PairInput;
@@ -96,7 +96,8 @@ struct PairSums {
 template <PackedFormat kFormat>
 using CodeKernel = CodeRows<kFormat, PairSums, kBf16Rows>;
 
-// `count` inputs from `first` on, which begins a block, of one strip as PackedFormat::bf16 has them.
+// Converts `count` inputs of one strip from `first` on, which must begin a block, to the layout of
+// PackedFormat::bf16.
 template <PackedFormat kFormat>
 void unpack_strip(const std::byte* strip, std::int64_t first, std::int64_t count, std::byte* out) {
   constexpr PanelLayout kPanel = panel_layout(kFormat);

@@ -1,7 +1,7 @@
-// linear over tiles: which panels of rows meet which strips of columns, and what is read ahead meanwhile;
-// rows made ready for them. Compiled once per instruction set; the products are linear_products_inl.h,
-// linear_codes_inl.h, linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h; what is widened for
-// them is linear_widen_inl.h. Points of a table: linear_points_inl.h.
+// linear over tiles: pairs panels of rows with strips of columns, prefetches, and prepares rows. Compiled
+// once per instruction set. The products are in linear_products_inl.h, linear_codes_inl.h,
+// linear_integers_inl.h, linear_int8_inl.h and linear_blocks_inl.h; widening of weights is in
+// linear_widen_inl.h, table points in linear_points_inl.h.
 #include <type_traits>
 #include <utility>
 
@@ -17,15 +17,15 @@
 namespace pagoda::cpu {
 namespace {
 
-// A kernel's functions for panels of 1 row and more. Called through tables and never inlined: in a caller
-// each would be optimised once more, which is most of the time that this file takes to compile.
+// A kernel's functions for panels of 1 row and more. Called through tables and never inlined: each would be
+// optimised again in its caller, which is most of this file's compile time.
 using PanelFunction = void (*)(const LinearTile& t, std::int64_t row, const std::byte* panel,
                                std::int64_t strip, const Ahead& ahead);
 template <class Kernel, int kCols, bool kFetch, class Rows>
 struct PanelFunctions;
 template <class Kernel, int kCols, bool kFetch, int... kRows>
 struct PanelFunctions<Kernel, kCols, kFetch, std::integer_sequence<int, kRows...>> {
-  // Without lines to fetch there is another function only where they would come one by one, for few rows.
+  // A separate function without prefetches exists only where lines would be fetched one by one, for few rows.
   static constexpr bool fetches(int rows) {
     return kFetch || kCols > Kernel::kFetchedStrips || rows >= kFetchRows;
   }
@@ -42,16 +42,16 @@ PAGODA_INLINE void run_rows(const LinearTile& t, std::int64_t row, std::int64_t 
   functions[rows - 1](t, row, panel, strip, ahead);
 }
 
-// The lines that the tile prefetches for others, for all panels of all its strips, each of which is passed in
-// so many parts.
+// The lines that the tile prefetches for later readers, spread over all panels of all its strips; each panel
+// takes `parts` steps.
 LaterReads later_reads(const LinearTile& t, std::int64_t parts) {
   const std::int64_t at_once = t.panels.two_strips ? kStrips : 1;
   const std::int64_t panels = (t.num_strips + at_once - 1) / at_once * (t.last_panel - t.first_panel);
   return {{t.later, t.later_piece_bytes}, t.later_begin, t.later_end, panels * parts};
 }
 
-// body(row, rows, x, ahead) for each panel of the tile, which takes so many steps; meanwhile what comes next
-// comes into the cache, a share with each panel.
+// Calls body(row, rows, x, ahead) for each panel of the tile, which takes `steps` steps; each panel
+// prefetches its share of the next weights meanwhile.
 template <class Body>
 PAGODA_INLINE void for_panels(const LinearTile& t, std::int64_t steps, const std::byte* next,
                               std::int64_t next_bytes, LaterReads& later, const Body& body) {
@@ -62,14 +62,14 @@ PAGODA_INLINE void for_panels(const LinearTile& t, std::int64_t steps, const std
   for (std::int64_t panel = t.first_panel; panel < t.last_panel; ++panel) {
     const std::int64_t rows = t.panels.begin(panel + 1) - row;
     ahead.later = later.take(steps);
-    // `ahead` by reference: a copy made of its parts would wait until all stores before it are done.
+    // `ahead` by reference: reading a copy that was just stored in parts would wait for all earlier stores.
     body(row, rows, t.x + panel * t.panels.bytes, ahead);
     ahead.next += share;
     row += rows;
   }
 }
 
-// All panels of one strip, or of kStrips of them side by side.
+// All panels of one strip, or of kStrips adjacent strips.
 template <class Kernel>
 void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::byte* next,
                 std::int64_t next_bytes, LaterReads& later) {
@@ -84,7 +84,7 @@ void run_strips(const LinearTile& t, std::int64_t strip, bool pair, const std::b
              });
 }
 
-// The weights that come into the cache while those of `strips` bytes are multiplied; null: none.
+// The weights to prefetch while `strips` bytes of strips are multiplied; null for none.
 const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int64_t strips) {
   const std::int64_t ahead = t.bytes_ahead == kNextStrips ? strips : t.bytes_ahead;
   if (ahead == 0) return nullptr;
@@ -93,7 +93,7 @@ const std::byte* weights_ahead(const LinearTile& t, std::int64_t strip, std::int
   return t.next_weights != nullptr ? t.next_weights + (at - end) : nullptr;
 }
 
-// body(strip, pair, bytes) for the strips of a tile: pairs of kStrips where `pairs`, then single ones.
+// Calls body(strip, pair, bytes) for the strips of a tile: pairs of kStrips if `pairs`, then single strips.
 template <class Body>
 PAGODA_INLINE void for_strips(const LinearTile& t, bool pairs, const Body& body) {
   for (std::int64_t strip = 0; strip < t.num_strips;) {
@@ -122,7 +122,7 @@ void widen(const std::byte* strip, std::int64_t first, std::int64_t count, std::
     widen_strip<kFormat>(strip, first, count, out);
 }
 
-// The products with panels of a format in 8 bits.
+// The kernel for panels of an 8-bit format.
 template <PackedFormat kFormat>
 using InIntegers = std::conditional_t<panel_layout(kFormat).scales == PanelScales::bytes,
                                       BlockKernel<kFormat>, Int8Kernel<kFormat>>;
@@ -146,8 +146,8 @@ struct NarrowKernels<kFormat> {
   using Many = Bf16Kernel;
 };
 
-// Panels of one strip widen narrow weights in registers; for those of two they are widened once for all
-// panels, so many inputs at a time that they stay in the first-level cache (takes_two_strips says which).
+// Panels of one strip widen narrow weights in registers. For panels of two strips, weights are widened once
+// for all panels, in pieces that stay in the first-level cache (takes_two_strips chooses).
 template <PackedFormat kFormat>
 void run_narrow(const LinearTile& t) {
   constexpr PackedFormat kWide = panel_layout(kFormat).wide;
@@ -183,7 +183,7 @@ void run_narrow(const LinearTile& t) {
   if (t.past_caches) fence();
 }
 
-// Weights are packed as points for levels alone that look them up.
+// Weights are packed as points only for levels with 64-byte lookups.
 template <PackedFormat kFormat>
 constexpr LinearTileFunction point_tiles() {
 #ifdef PAGODA_LOOKS_UP_POINTS
@@ -193,7 +193,7 @@ constexpr LinearTileFunction point_tiles() {
 #endif
 }
 
-// kAreNumbers: x are whole numbers already.
+// kAreNumbers: x already holds whole numbers.
 template <bool kAreNumbers>
 void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out) {
   const F least = set1(-128.0f), most = set1(127.0f);
@@ -220,7 +220,7 @@ void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, con
       for (int v = 0; v < 2; ++v) {
         const std::int64_t at = begin + 16 * v, n = k - at;
         const F values = n >= 16 ? load(x + at) : n > 0 ? load_n(x + at, n) : zero();
-        // NaNs become the least number: no sum can overflow.
+        // NaNs become the smallest number: no sum can overflow.
         numbers[2 * half + v] = to_int(min(max(mul(values, inverse), least), most));
       }
     }
@@ -244,14 +244,14 @@ void quantize_row(const float* x, std::int64_t k, std::int64_t scale_inputs, con
   }
 }
 
-// x, at most 448 in magnitude, to the nearest number with 4 bits of which the last is worth 2^-9 or more; of
-// two the even one. A sum with 3 * 2^19 times its power of two leaves so many.
+// Rounds x, at most 448 in magnitude, to the nearest number with 4 significant bits whose last bit is worth
+// 2^-9 or more; ties go to even. Adding 3 * 2^19 times the number's power of two leaves that many bits.
 PAGODA_INLINE F round_to_e4m3(F x) {
   const F unit = mul(max(exponent_part(x), set1(0x1p-6f)), set1(0x1.8p20f));
   return sub(add(x, unit), unit);
 }
 
-// x[0] to x[15] over `scale` as numbers; what is not a number stays so.
+// x[0] to x[15] divided by `scale`, rounded to numbers; NaN stays NaN.
 PAGODA_INLINE F input_numbers(InputNumber number, F x, F scale) {
   const bool int8 = number == InputNumber::int8;
   const F share = div(x, scale);
@@ -266,14 +266,14 @@ float largest_magnitude(const float* x, std::int64_t k) {
   return reduce_max(top);
 }
 
-// The scale with which the largest magnitude becomes the largest number. Zeros need one, too.
+// The scale that maps the largest magnitude to the largest number. Rows of zeros need a scale, too.
 float input_scale(InputNumber number, float largest) {
   constexpr float kLeast = 1.0f / (448.0f * 512.0f);
   if (number == InputNumber::int8) return largest > 0 ? largest / 127.0f : 1.0f;
   return largest / 448.0f > kLeast || largest != largest ? largest / 448.0f : kLeast;
 }
 
-// The scale of `count` inputs that have one.
+// The scale of `count` inputs that share one.
 float scale_of(const LinearArithmetic& arithmetic, const float* x, std::int64_t count) {
   if (arithmetic.scales == InputScale::fixed) return arithmetic.scale;
   float largest = largest_magnitude(x, count);
@@ -298,9 +298,9 @@ float quantize_inputs(const LinearArithmetic& arithmetic, const float* x, std::i
   return groups ? 1.0f : scale;
 }
 
-// x / scale, given 1 / scale: the same bits where no part of it is so small or large that it loses some. What
-// the rounded quotient leaves of x corrects it, which takes a fraction of a division's time. Source:
-// Markstein 1990. Without fused multiply-adds what is left would be rounded.
+// x / scale, given 1 / scale: bit-identical unless an intermediate value underflows or overflows. Corrects
+// the rounded quotient by its remainder, in a fraction of a division's time. Source: Markstein 1990. Without
+// fused multiply-adds the remainder would be rounded.
 PAGODA_INLINE F quotient(F x, F scale, [[maybe_unused]] F inverse) {
 #if defined(__FMA__)
   const F nearly = mul(x, inverse);
@@ -313,7 +313,7 @@ PAGODA_INLINE F quotient(F x, F scale, [[maybe_unused]] F inverse) {
 float integer_inputs(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, std::byte* out,
                      std::int64_t step) {
   const float scale = scale_of(arithmetic, x, k);
-  // Under a scale of the row's own all quotients are within 127.
+  // With the row's own scale, all quotients are within 127.
   const bool divides = arithmetic.scales == InputScale::fixed || arithmetic.largest > 0 ||
                        !(scale > 0x1p-60f && scale < 0x1p60f);
   const F divisor = set1(scale), inverse = div(set1(1.0f), divisor);
@@ -365,7 +365,7 @@ void floats_to_half(const float* x, std::int64_t n, std::uint16_t* out) {
 }
 
 constexpr LinearKernels kLinearKernels = {
-    // By PackedFormat; the reference alone reads plain, and wide ones are made on the way.
+    // Indexed by PackedFormat. Only the reference reads plain; wide formats exist only in scratch.
     .tiles = {nullptr,
               run_tile<FloatKernel<false>>,
               run_tile<Bf16Kernel>,

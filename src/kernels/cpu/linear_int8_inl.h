@@ -1,7 +1,7 @@
 #pragma once
-// The products of rows in 8 bits, for each layout of weights: in bytes, or in fewer bits that become bytes in
-// registers on their way (a single panel of rows) or a strip at a time (several). Both ways multiply the same
-// integers, and the same scales in the same order: a row's bits are the same.
+// Products of rows in 8 bits with each layout of weights: bytes, or narrower numbers that are widened to
+// bytes in registers (a single panel of rows) or a strip at a time (several panels). Both ways multiply the
+// same integers and scales in the same order, so a row's bits are the same.
 #include <bit>
 
 #include "kernels/cpu/linear_products_inl.h"
@@ -9,11 +9,11 @@
 namespace pagoda::cpu {
 namespace {
 
-// Bytes of a group of 64 inputs of kRows rows, and of one row's numbers in it.
+// The bytes of one row's numbers in a group of 64 inputs, and of a group of `rows` rows.
 constexpr std::int64_t kGroupRowBytes = 64 * sizeof(QuadInput);
 constexpr std::int64_t group_bytes(std::int64_t rows) { return int8_group_bytes(rows, sizeof(QuadInput)); }
 
-// Adds the products of a quad of inputs, which lies at x for the first of the rows.
+// Adds the products of a quad of inputs, at x for the first row.
 template <int kRows, int kCols>
 PAGODA_INLINE void add_quad(I (&sum)[kRows][kCols], const Quads (&w)[kCols], const QuadInput* x) {
   PAGODA_UNROLL
@@ -27,8 +27,9 @@ PAGODA_INLINE void add_quad(I (&sum)[kRows][kCols], const Quads (&w)[kCols], con
   }
 }
 
-// Quads v and v + 4 of 32 narrow numbers as bytes. Planes of 4, 2 and 1 bits lie one behind the other, as far
-// as the numbers have them; a line of the first holds both quads, of the others two and four times as many.
+// Unpacks quads v and v + 4 of 32 narrow numbers to bytes. The planes of 4, 2 and 1 bits, as far as the
+// numbers have them, follow each other. A line of the first plane holds both quads; lines of the others hold
+// two and four times as many.
 template <PackedFormat kFormat>
 PAGODA_INLINE void unpack(const std::byte* planes, int v, W& low, W& high) {
   constexpr int kBits = panel_layout(kFormat).bits;
@@ -70,7 +71,8 @@ PAGODA_INLINE void unpack(const std::byte* planes, int v, Quads& low, Quads& hig
   }
 }
 
-// The scale of 32 inputs, and their quads, of points: linear_points_inl.h, where a processor looks them up.
+// The scale and the quads of 32 inputs stored as points: defined in linear_points_inl.h, for processors with
+// table lookups.
 template <PackedFormat kFormat>
 PAGODA_INLINE I point_scale(const std::byte* block, int group);
 template <PackedFormat kFormat>
@@ -88,8 +90,8 @@ PAGODA_INLINE void unpack_quads(const std::byte* block, int group, W (&quads)[8]
   }
 }
 
-// sum += the products of quads [first, last) of 32 inputs of kRows rows, whose numbers begin at q; of narrow
-// weights those of quads v + 4, too, which go to `upper`.
+// sum += the products of quads [first, last) of 32 inputs of kRows rows, whose numbers begin at q. For narrow
+// weights also the products of quads v + 4, which are added to `upper`.
 template <PackedFormat kFormat, int kRows, int kCols, int kOneByOne>
 PAGODA_INLINE void add_products(const LinearTile& t, const Ahead& ahead, const std::byte* w, int half,
                                 const QuadInput* q, int first, int last, I (&sum)[kRows][kCols],
@@ -117,7 +119,7 @@ PAGODA_INLINE void add_products(const LinearTile& t, const Ahead& ahead, const s
   }
 }
 
-// How many of the lines of 64 inputs are fetched one by one. With two strips the prefetches of so many lines
+// The number of lines per 64 inputs that are fetched one by one. With two strips, prefetching that many lines
 // would leave too few registers (measured: half the speed).
 template <PackedFormat kFormat, int kRows, int kCols, bool kFetch>
 constexpr int lines_one_by_one() {
@@ -125,9 +127,9 @@ constexpr int lines_one_by_one() {
   return !is_narrow(kFormat) ? 16 : kRows < kFetchRows ? 8 : 0;
 }
 
-// y = unit * sum over the inputs of a scale each of d * s * sum(u * q) + m * s * sum(q): integer sums, which
-// are exact, and two or three float operations beside them. Without minima the zero point is the integer
-// sum's start.
+// y = unit * the sum, over groups of inputs with one scale, of d * s * sum(u * q) + m * s * sum(q): exact
+// integer sums with two or three float operations each. Without minima, the zero point is the start of the
+// integer sum.
 template <PackedFormat kFormat>
 struct Int8Kernel {
   static constexpr PanelLayout kPanel = panel_layout(kFormat);
@@ -142,7 +144,7 @@ struct Int8Kernel {
   static constexpr int kTermShift =
       kPanel.minima ? 0 : std::countr_zero(unsigned{kZeroOfBytes}) - std::countr_zero(unsigned{kPanel.zero});
 
-  // Adds the products of inputs 32 * half of a block; x: the panel's group that they are of.
+  // Adds the products of inputs 32 * half of a block. x: the panel's group that contains them.
   template <int kRows, int kCols, int kOneByOne>
   PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* block,
                                   const std::byte* x, int half, F (&acc)[kRows][kCols]) {

@@ -1,14 +1,14 @@
-// The products of rows of integers with weights in int8 that have one scale an output (PackedFormat::i8).
-// Sums are integers over all inputs, so every instruction set, and every order, gives the same bits.
+// Products of integer rows with int8 weights that have one scale per output (PackedFormat::i8). Sums are
+// integers over all inputs, so every instruction set, and every order, gives the same bits.
 #include "kernels/cpu/linear_products_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-// A strip begins with the outputs' scales and what first_sums reads.
+// A strip begins with the outputs' scales, followed by the data for first_sums.
 constexpr std::int64_t kCorrections = 64;
 
-// The products of one row and one strip.
+// The products of one row and one strip, scaled per output.
 PAGODA_INLINE F scaled_sums(const I& sums, const std::byte* strip) {
   return mul(to_float(sums), load(reinterpret_cast<const float*>(strip)));
 }

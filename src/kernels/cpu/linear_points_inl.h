@@ -1,14 +1,14 @@
 #pragma once
-// Products with weights that are points of a table (panel_points.h), by processors that look up 64 bytes at
-// once: a line of indices gives bytes of some coordinates' sizes, and each of these with its sign a weight.
-// What is multiplied are the integers of linear_blocks_inl.h, and sums and scales are as there.
+// Products with weights stored as table points (panel_points.h), for processors with 64-byte lookups: a line
+// of indices gives bytes that hold some coordinates' magnitudes; each magnitude with its sign is a weight.
+// The integers, sums and scales are those of linear_blocks_inl.h.
 #include "kernels/cpu/linear_blocks_inl.h"
 #include "kernels/cpu/panel_points.h"
 
 namespace pagoda::cpu {
 namespace {
 
-// Which of 64 inputs each byte of the other operand of 16 lines is.
+// For the row operand of 16 lines: which of 64 inputs each byte holds.
 struct TurnedInputs {
   std::uint8_t from[64] = {};
   constexpr explicit TurnedInputs(const PointLayout& layout) {
@@ -19,7 +19,7 @@ struct TurnedInputs {
 template <PackedFormat kFormat>
 alignas(64) constexpr TurnedInputs kTurnedInputs{point_layout(kFormat)};
 
-// The scale of 32 inputs or of 16, as the layout has it.
+// The scale of 32 or 16 inputs, depending on the layout.
 template <PackedFormat kFormat>
 PAGODA_INLINE I scale_of_points(const std::byte* block, int group) {
   constexpr PointLayout kLayout = point_layout(kFormat);
@@ -38,8 +38,8 @@ PAGODA_INLINE I point_scale(const std::byte* block, int group) {
       block, group * panel_layout(kFormat).scale_inputs / point_layout(kFormat).scale_inputs);
 }
 
-// The sizes that lines of indices give: sizes[line][table]. The lines are of neighbouring 32 inputs, of
-// points of 4 of the same ones: two share what is loaded of the tables.
+// Looks up the magnitudes for lines of indices: sizes[line][table]. The lines belong to adjacent groups of 32
+// inputs or, for points of 4, to the same group: two lines share what is loaded of the tables.
 template <PackedFormat kFormat, int kLines>
 PAGODA_INLINE void look_up_sizes(const std::byte* block, int group, const PointTables& tables,
                                  W (&sizes)[kLines][2]) {
@@ -62,7 +62,7 @@ PAGODA_INLINE void look_up_sizes(const std::byte* block, int group, const PointT
   }
 }
 
-// The signs of the four merged bytes of 32 inputs; bits that are none are not said.
+// The signs of the four merged bytes of 32 inputs; the other bits are unspecified.
 template <PackedFormat kFormat>
 PAGODA_INLINE void signs_of(const std::byte* block, int group, W (&signs)[4]) {
   constexpr PointLayout kLayout = point_layout(kFormat);
@@ -80,8 +80,8 @@ PAGODA_INLINE void signs_of(const std::byte* block, int group, W (&signs)[4]) {
   }
 }
 
-// 32 inputs of a strip, of whose lines of indices the sizes are, as bytes, 128 larger: byte j of lane c of
-// line b is input_of(b, j) of output c.
+// 32 inputs of a strip, given the magnitudes of their lines of indices, as bytes offset by 128: byte j of
+// lane c of line b is input_of(b, j) of output c.
 template <PackedFormat kFormat>
 PAGODA_INLINE void weights_of(const std::byte* block, int group, const W (*sizes)[2],
                               const PointTables& tables, W (&lines)[8]) {
@@ -137,14 +137,14 @@ struct PointKernel {
   static constexpr int kStep = 64;
   static_assert(kPanel.zero == kZeroOfBytes);
 
-  // Adds the products of 32 inputs; q: kRows rows' numbers, turned, 256 apart.
+  // Adds the products of 32 inputs. q: the reordered numbers of kRows rows, 256 apart.
   template <int kRows>
   PAGODA_INLINE void add_group(const std::byte* block, int group, const W (*sizes)[2],
                                const PointTables& tables, const QuadInput* q, const RowSteps& steps,
                                I (&total)[kRows]) {
     W lines[8];
     weights_of<kFormat>(block, group, sizes, tables, lines);
-    // Few rows: two chains of four additions, which wait for each other less.
+    // Few rows: two chains of four additions, to shorten the dependency chains.
     constexpr bool kTwoSums = kInHalves || kRows <= 2;
     I sum[2][kRows];
     PAGODA_UNROLL
@@ -172,7 +172,7 @@ struct PointKernel {
     }
   }
 
-  // The inputs of a block, `to` 256 apart, in the order of the lines.
+  // Reorders the inputs of a block to the order of the lines; rows in `to` are 256 apart.
   template <int kRows>
   PAGODA_INLINE void turn_block(const std::byte* x, QuadInput* to) {
     PAGODA_NO_UNROLL
@@ -195,7 +195,7 @@ struct PointKernel {
     const std::byte* block = t.weights + strip * t.strip_bytes;
     F acc[kRows][1];
     load_sums(t, row, strip, acc);
-    // A block ahead: what is read in parts right behind a store of the whole waits for that.
+    // One block ahead: partial reads right after a full-width store would stall on it.
     alignas(64) QuadInput turned[2][kRows * kSuperBlockInputs];
     turn_block<kRows>(x, turned[0]);
     for (std::int64_t begin = 0; begin < t.k; begin += kSuperBlockInputs, block += kPanel.block_bytes) {

@@ -1,8 +1,8 @@
 #pragma once
-// The products of one panel of rows and one strip of columns (or several side by side), written once over the
+// Products of one panel of rows and one strip of columns (or several adjacent ones), written once over the
 // sixteen lanes of simd_*.h and compiled once per instruction set. Each output element is one chain of
-// additions over k in ascending order, whatever the shape of the register tile around it. Here: what all
-// types of weights share, and those of floats. 8 bits: linear_int8_inl.h. Which panels meet which strips is
+// additions over k in ascending order, whatever the shape of its register tile. Here: the parts common to all
+// weight types, and float products. 8 bits: linear_int8_inl.h. The pairing of panels and strips:
 // linear_inl.h.
 #include "kernels/cpu/int8_inl.h"
 #include "kernels/cpu/later_reads.h"
@@ -44,7 +44,7 @@ PAGODA_INLINE void finish(const LinearTile& t, std::int64_t row, std::int64_t st
   }
 }
 
-// A panel's sums so far: zeros, or those of the inputs before.
+// A panel's sums so far: zeros, or the sums over the preceding inputs.
 template <int kRows, int kCols>
 PAGODA_INLINE void load_sums(const LinearTile& t, std::int64_t row, std::int64_t strip,
                              F (&acc)[kRows][kCols]) {
@@ -68,7 +68,7 @@ PAGODA_INLINE void store_sums(const LinearTile& t, std::int64_t row, std::int64_
   }
 }
 
-// The products' places are most likely in another core's cache, from when they were last read there.
+// The output lines are probably in another core's cache, where they were last read.
 template <int kRows, int kCols>
 PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::int64_t strip) {
   if (t.past_caches || !t.is_last_part) return;
@@ -82,8 +82,8 @@ PAGODA_INLINE void prefetch_results(const LinearTile& t, std::int64_t row, std::
 
 static_assert(kStrips <= kMaxStrips);
 
-// The lines that a panel prefetches for those after it, and for others: so many with each step of its own
-// work, since many at once would hold it up. Rounded up: the last steps may repeat the next panel's first
+// The lines that a panel prefetches for following panels and for later readers: a few with each step of its
+// own work, since many at once would stall it. Rounded up: the last steps may repeat the next panel's first
 // lines.
 struct Ahead {
   const std::byte* next = nullptr;
@@ -91,7 +91,7 @@ struct Ahead {
   const std::byte* step = nullptr;  // this step's part of `next`
   LaterLines later;
 };
-// At the begin of a step all of its lines but the first kOneByOne, which fetch_one takes.
+// At the start of a step, fetches all of its lines except the first kOneByOne, which fetch_one fetches.
 template <int kOneByOne>
 PAGODA_INLINE void fetch(Ahead& ahead) {
   if constexpr (kOneByOne > 0) {
@@ -102,23 +102,24 @@ PAGODA_INLINE void fetch(Ahead& ahead) {
     prefetch_far(ahead.next);
   for_lines_of_step(ahead.later, [](const std::byte* line) { prefetch_far(line); });
 }
-// A panel that waits for memory should always have something to do: then the lines come one by one, each with
-// a line of weights, and not sixteen at once. Few rows fetch one for each that they multiply, some twice when
-// they are one of several small panels: a branch would cost one row up to 20 % (AVX2).
+// A panel bound by memory must always have requests in flight: lines are then fetched one by one, each beside
+// a line of weights, instead of sixteen at once. Few rows fetch one line for each line that they multiply,
+// some twice if there are several small panels: a branch would cost one row up to 20 % (AVX2).
 template <int kOneByOne, int kRows>
 PAGODA_INLINE void fetch_one(const Ahead& ahead, std::int64_t line) {
   if (line < kOneByOne && (kRows < kFetchRows || line < ahead.next_lines))
     prefetch_far(ahead.step + 64 * line);
 }
 
-// Weights in f32, or in f16, which are widened: the same products.
+// Weights in f32, or in f16 widened to f32: the same products.
 template <bool kHalf>
 struct FloatKernel {
   static constexpr int kMaxRows = kF32Rows, kStreamHeight = kF32Rows;
   static constexpr bool kTwoStrips = true;
-  static constexpr int kFetchedStrips = kStrips;  // so many side by side fetch lines one by one (fetch_one)
-  static constexpr int kLineInputs = kHalf ? 2 : 1;  // that a line of 64 bytes holds for a strip
-  static constexpr int kStep = 16 * kLineInputs;     // inputs from one fetch to the next
+  // Up to this many adjacent strips fetch lines one by one (fetch_one).
+  static constexpr int kFetchedStrips = kStrips;
+  static constexpr int kLineInputs = kHalf ? 2 : 1;  // inputs of a strip in one 64-byte line
+  static constexpr int kStep = 16 * kLineInputs;     // inputs between fetches
   template <int kRows, int kCols, bool kFetch>
   static void run(const LinearTile& t, std::int64_t row, const std::byte* panel, std::int64_t strip,
                   const Ahead& first) {

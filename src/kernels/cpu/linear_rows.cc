@@ -17,12 +17,12 @@ bool has_narrow(const PackedLinear::Storage& weight) {
                      [](const LinearSegment& run) { return is_narrow(run.format); });
 }
 
-// All of its panels are of one kind, then.
+// All panels of the weight are then of this kind.
 bool adds_integers(const PackedLinear::Storage& weight) {
   return weight.runs.front().format == PackedFormat::i8;
 }
 
-// All of its panels are those of K types.
+// True if all panels of the weight have K types.
 bool has_blocks_alone(const PackedLinear::Storage& weight) {
   return std::all_of(weight.runs.begin(), weight.runs.end(),
                      [](const LinearSegment& run) { return keeps_file_numbers(run.format); });
@@ -43,16 +43,16 @@ std::int64_t stream_rows(const LinearKernels& kernels, const PackedLinear::Stora
   return has_narrow(weight) ? kernels.stream_narrow_rows : kernels.stream_bytes_rows;
 }
 
-// Whether no panels are of numbers of 2 or 3 bits, which take the most instructions to widen, or of codes.
+// True if no panel has numbers of 2 or 3 bits, which take the most instructions to widen, or float codes.
 bool has_four_bits_or_more(const PackedLinear::Storage& weight) {
   return std::all_of(weight.runs.begin(), weight.runs.end(),
                      [](const LinearSegment& run) { return panel_layout(run.format).bits >= 4; });
 }
 
-// Whether two strips are multiplied at once. One alone is read as one long stream, but leaves Zen 5's units
-// waiting for each other's results; so far as several panels share a strip, that is what bounds them there.
-// Narrow weights that several panels share are no stream: they come from where they were widened to. Where
-// masks and shifts have units that products leave idle, each panel widens for itself.
+// True if two strips are multiplied at once. A single strip is read as one long stream, but leaves Zen 5's
+// units waiting for each other's results, which is the bottleneck there if several panels share a strip.
+// Narrow weights shared by several panels are no stream: they are read from where they were widened. Where
+// masks and shifts use units that products leave idle, each panel widens for itself.
 bool takes_two_strips(const KernelContext& context, const PackedLinear::Storage& weight,
                       std::int64_t num_rows) {
   constexpr std::int64_t kOnePanel = 12;
@@ -73,19 +73,19 @@ std::int64_t panel_rows(const LinearKernels& kernels, const PackedLinear::Storag
   return has_blocks_alone(weight) ? kernels.block_rows : kernels.int8_rows;
 }
 
-// The caller's rows, and what makes them the input.
+// The caller's rows, and the norm that turns them into the input.
 struct Source {
   const LinearInput& input;
   const RowKernels& rows;
   std::int64_t k;
 
-  // The row is most likely in another core's cache, which takes a while to give it up.
+  // The row is probably in another core's cache, so fetching it takes a while.
   void prefetch(std::int64_t row) const {
     const float* x = input.x + row * input.stride;
     for (std::int64_t i = 0; i < k; i += 16) __builtin_prefetch(x + i);
   }
 
-  // Row `row`, in place or in `buffer`, which has room for k floats rounded up to 16.
+  // Row `row`, in place or in `buffer`, which must hold k floats rounded up to 16.
   const float* row(std::int64_t row, float* buffer) const {
     const float* x = input.x + row * input.stride;
     switch (input.op) {
@@ -123,7 +123,7 @@ PreparedRows::PreparedRows(const KernelContext& context, const PackedLinear::Sto
   panels_ = {.num_rows = num_rows,
              .count = ceil_div(num_rows, panel_rows(kernels_, weight, two_strips)),
              .two_strips = two_strips};
-  // If each thread has its own rows, tall panels would leave some with one more than others.
+  // If each thread has its own rows, tall panels would give some threads one panel more than others.
   if (num_rows >= kOwnRows * num_threads(context))
     panels_.count = std::min(num_rows, round_up(panels_.count, num_threads(context)));
   const std::int64_t height = ceil_div(num_rows, panels_.count);
@@ -168,7 +168,7 @@ void PreparedRows::advance(Place& place) const {
 void PreparedRows::put(const Place& place, std::int64_t first, const float* from, std::int64_t count) const {
   CHECK(!needs_whole_rows_ || count == k_);
   if (arithmetic_.is_own()) return store(place, first, from, count, /*are_numbers=*/false);
-  // Parts of a row that threads put one by one have the same scale, a fixed one.
+  // Parts of a row that different threads write have the same, fixed scale.
   const auto set_scale = [&](float scale) {
     if (first == 0) row_scales(panels_, data_)[panels_.begin(place.index) + place.row] = scale;
   };
@@ -242,8 +242,8 @@ InputRows::InputRows(const KernelContext& context, const PackedLinear::Storage& 
                      const LinearInput& input, std::int64_t num_rows, Scratch& scratch)
     : context_(context), weight_(weight), input_(input), shared_(context, weight, num_rows, scratch) {
   static std::atomic<std::uint64_t> products{0};
-  // How few is measured, on two threads: each prepares `others` times as many rows more as if they were
-  // handed out. One row never is.
+  // The limit was measured with two threads: preparing the rows in every thread costs `others` times the
+  // work. A single row is never shared.
   const std::int64_t few = weight.type == LinearType::int8 ? kStreamRows : kFetchRows - 1;
   const std::int64_t others = num_threads(context) - 1;
   if (others > 0 && (num_rows == 1 || num_rows * others <= few)) {

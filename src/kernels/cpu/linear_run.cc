@@ -12,14 +12,14 @@
 namespace pagoda::cpu {
 namespace {
 
-// One tile's, in the first-level cache.
+// The products of one tile, in the first-level cache.
 struct TileProducts {
   float* values;
   std::int64_t first_row, rows, column, columns;  // whole strips of columns
-  std::int64_t end;                               // end of the columns that exist
+  std::int64_t end;                               // end of the valid columns
 };
 
-// Passes on a tile's products that do not go straight to y.
+// Passes on a tile's products that are not written directly to y.
 void pass_on(const KernelContext& context, int thread, const PackedLinear::Storage& weight,
              const TileProducts& tile, const Products& out) {
   const std::int64_t columns = tile.columns, rows = tile.rows;
@@ -47,9 +47,9 @@ std::int64_t group_strips(const PackedLinear::Storage& weight) {
   return 64 / kStrip * (weight.form == LinearForm::gated ? 2 : 1);
 }
 
-// How far ahead a tile fetches its weights. Several panels fetch the strips behind it, since only the first
-// one finds its own in memory; a single one passes them once. The processor foresees what few rows read; all
-// of this is measured.
+// How far ahead a tile prefetches its weights. Several panels prefetch the following strips, since only the
+// first panel reads its strip from memory; a single panel passes each strip once. The hardware prefetcher
+// anticipates the reads of few rows; all values are measured.
 std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, const Panels& panels) {
   const bool few = panels.num_rows < kFetchRows, single = panels.count == 1;
   const bool narrow = is_narrow(format), bytes = panel_layout(format).bits == 8;
@@ -57,10 +57,11 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
     if (few && bytes) return 0;
     return single && (few || !narrow) ? std::int64_t{8} << 10 : kNextStrips;
   }
-  // Widening bounds two and three rows of 4-bit weights there.
+  // Widening is the bottleneck for two and three rows of 4-bit weights there.
   if (context.tuning == CpuTuning::zen3) return few && panels.num_rows > 1 && narrow ? 0 : kNextStrips;
   if (!few) return kNextStrips;
-  // Intel's foresees too little of 8-bit products' weights: a third to half of the time of 4-bit ones.
+  // Intel's hardware prefetcher fetches too little of 8-bit products' weights: a third to half of the time
+  // for 4-bit ones.
   if (context.tuning == CpuTuning::intel && (narrow || bytes)) return std::int64_t{4} << 10;
   const bool wide = context.level == CpuLevel::avx512;
   return std::max(panel_layout(format).bits, panel_layout(format).code_bits) > 4 && wide

@@ -1,6 +1,6 @@
 #pragma once
-// The contract between linear's dispatch (baseline code: tiles, threads, activations) and its inner
-// loops (one file per instruction set). Plain pointers only.
+// The contract between linear's dispatch (baseline code: tiles, threads, activations) and its inner loops
+// (one file per instruction set). Plain pointers only.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +14,12 @@
 namespace pagoda::cpu {
 
 constexpr std::int64_t kStrip = 16;       // output features side by side in the packed form
-constexpr std::int64_t kStreamRows = 16;  // so few wait for memory more than they multiply
-constexpr std::int64_t kFetchRows = 4;    // fewer only wait for memory, and bring nothing for others
-constexpr std::int64_t kOwnRows = 48;     // for each thread: from here on each has its own rows
+constexpr std::int64_t kStreamRows = 16;  // up to this many rows are bound by memory
+// Fewer rows are entirely bound by memory and prefetch nothing for later readers.
+constexpr std::int64_t kFetchRows = 4;
+constexpr std::int64_t kOwnRows = 48;  // rows per thread: from this many on, each thread keeps its own rows
 
-constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long that are computed at once
+constexpr std::int64_t kNextStrips = -1;  // prefetch as far ahead as the strips computed together are long
 
 // Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
 // interleaved so that a kernel walks one pointer:
@@ -29,8 +30,8 @@ constexpr std::int64_t kNextStrips = -1;  // as far ahead as the strips are long
 // the first group of each 256 inputs.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
-  std::int64_t bytes = 0;   // from one panel to the next
-  bool two_strips = false;  // are multiplied at once, else one, which memory likes as one long stream
+  std::int64_t bytes = 0;   // distance between panels
+  bool two_strips = false;  // multiply two strips at once; otherwise one, which is read as one long stream
   std::int64_t begin(std::int64_t panel) const { return num_rows * panel / count; }
 };
 constexpr std::int64_t int8_group_bytes(std::int64_t height, std::int64_t input_bytes) {
@@ -43,59 +44,59 @@ struct LinearTile {
   std::int64_t strip_bytes = 0;
   std::int64_t k = 0;
   std::int64_t num_strips = 0;
-  std::int64_t last_columns = kStrip;       // columns of the last strip that exist
-  const std::byte* next_weights = nullptr;  // this thread's next weights, most likely, or null
-  std::int64_t bytes_ahead = kNextStrips;   // how far ahead of a strip its weights are fetched; 0: not at all
+  std::int64_t last_columns = kStrip;       // valid columns of the last strip
+  const std::byte* next_weights = nullptr;  // this thread's probable next weights, or null
+  std::int64_t bytes_ahead = kNextStrips;   // how far ahead a strip's weights are prefetched; 0: no prefetch
 
   Panels panels;
   std::int64_t first_panel = 0, last_panel = 0;
-  const std::byte* x = nullptr;  // the first of all panels: floats, bf16 (or floats rounded to it), or int8
-  // Narrow weights of several panels become wide ones, widened_inputs() at a time: room for so many of
-  // kMaxStrips strips, and for sums of all rows of the tile and these strips. Kernels that widen whole strips
-  // have room for these, whatever the rows. Where the kernels have panel_sum_bytes, so many for each panel
-  // and at least for two.
+  const std::byte* x = nullptr;  // the first panel: floats, bf16 (or floats rounded to bf16), or int8
+  // Space for widening the narrow weights of several panels, widened_inputs() at a time, for kMaxStrips
+  // strips; and for the sums of all rows of the tile with these strips. For kernels that widen whole strips,
+  // space for whole strips, whatever the number of rows. For kernels with panel_sum_bytes, that many per
+  // panel, for at least two panels.
   std::byte* scratch = nullptr;
   float* sums = nullptr;
-  // The largest magnitude of a number that was widened, zero point taken off.
+  // The largest magnitude of a widened number, after subtracting the zero point.
   std::int32_t largest_number = 0;
 
-  // Bytes [later_begin, later_end) of these pieces, one after the other, come into the cache meanwhile.
+  // Bytes [later_begin, later_end) of these concatenated pieces are prefetched meanwhile.
   const std::byte* const* later = nullptr;
   std::int64_t later_piece_bytes = 0, later_begin = 0, later_end = 0;
 
-  float* y = nullptr;  // the tile's first row and column
+  float* y = nullptr;  // first row and column of the tile
   std::int64_t first_row = 0;
   std::int64_t y_stride = 0;
-  const float* row_scales = nullptr;  // each row's factor of its products, or null
-  const float* bias = nullptr;        // the first column's, or null
+  const float* row_scales = nullptr;  // per row, a factor of its products, or null
+  const float* bias = nullptr;        // starting at the first column, or null
   bool accumulate = false;
-  // The part of the inputs: `k` of them from `first_input` on of x, while the weights are those of the part.
+  // A part of the inputs: `k` inputs of x from `first_input` on; `weights` holds only this part.
   std::int64_t first_input = 0;
   bool is_first_part = true, is_last_part = true;
-  bool past_caches = false;  // whole lines of y go straight to memory; y and its rows are aligned to lines
+  bool past_caches = false;  // write whole lines of y straight to memory; y and its rows are aligned to lines
 };
 
 using LinearTileFunction = void (*)(const LinearTile& tile);
 
-// The place of one row's activations: each group (64 inputs) lies `step` bytes behind the one before, the
-// second half of a group `half` numbers behind the first.
+// The location of one row's activations: groups (64 inputs) are `step` bytes apart; the second half of a
+// group is `half` numbers after the first.
 struct QuantizedRow {
   std::byte* q;
   float* scale;
-  std::int32_t* term;  // -kZeroOfBytes * sum(q): what the zero point of weights without a minimum adds
-  float* sum;          // scale * sum(q): what a minimum is multiplied with
+  std::int32_t* term;  // -kZeroOfBytes * sum(q): the zero point's contribution for weights without a minimum
+  float* sum;          // scale * sum(q): the factor of a minimum
   std::int32_t *early_term,
-      *late_term;       // -kZeroOfBytes * sum(q) of the first 16 inputs, and of the other 16
-  std::int32_t* pair;   // sum(q) of both halves of a group, 16 bits each, the first one's below
-  std::int32_t* peaks;  // bound sums of 256 inputs (RowPeaks)
+      *late_term;       // -kZeroOfBytes * sum(q) of the first 16 inputs, and of the last 16
+  std::int32_t* pair;   // sum(q) of both halves of a group, 16 bits each, the first in the lower half
+  std::int32_t* peaks;  // bounds on sums over 256 inputs (RowPeaks)
   std::int64_t half, step;
 };
 
-// How large the numbers of 256 inputs are together. Kept in one number: no bits of one reach the other.
+// Bounds on sums over 256 inputs, packed into one number: the fields do not overlap.
 struct RowPeaks {
-  std::int32_t of_32 = 0;  // the most that positive or negative ones among 32 inputs add up to
-  std::int32_t of_16 = 0;  // the most that the magnitudes of 16 inputs add up to
-  // Sums and sums of magnitudes of 16 inputs each, of 64.
+  std::int32_t of_32 = 0;  // largest sum of the positive, or of the negative, numbers among 32 inputs
+  std::int32_t of_16 = 0;  // largest sum of magnitudes of 16 inputs
+  // Sums, and sums of magnitudes, per 16 of 64 inputs.
   constexpr void include(const std::int32_t (&sums)[4], const std::int32_t (&magnitudes)[4]) {
     for (int half = 0; half < 4; half += 2) {
       const std::int32_t sum = sums[half] + sums[half + 1], all = magnitudes[half] + magnitudes[half + 1];
@@ -107,80 +108,82 @@ struct RowPeaks {
   constexpr static RowPeaks of(std::int32_t packed) { return {packed & 0xffff, packed >> 16}; }
 };
 
-// The lowest bit that 16 bits with a sign have no room for.
+// The first bit beyond the magnitude of a signed 16-bit number.
 constexpr std::int32_t kSignOfHalf = 1 << 15;
-// The zero point of bytes, which those of narrow numbers divide: terms of rows are that many times their
-// sums.
+// The zero point of bytes. A multiple of every narrow number's zero point: rows' terms are this many times
+// their sums.
 constexpr std::int32_t kZeroOfBytes = 128;
 
 struct LinearKernels {
-  LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply panels of each PackedFormat
+  LinearTileFunction tiles[kNumPackedFormats];  // unpack and multiply the panels of each PackedFormat
   std::int64_t f32_rows, bf16_rows, int8_rows;  // rows of a full panel
-  // Rows of a panel in 8 bits, one strip at a time: beside bytes, and beside narrow numbers, which more rows
-  // than these share once they are widened.
+  // Rows per panel in 8 bits when one strip is multiplied at a time: with byte weights, and with narrow
+  // weights. More rows than these share weights that were widened once.
   std::int64_t stream_bytes_rows, stream_narrow_rows;
-  std::int64_t integer_rows;  // full panels of PackedFormat::i8 have so many
-  // The same beside K types alone, of more rows than widen these in registers.
+  std::int64_t integer_rows;  // rows of a full panel of PackedFormat::i8
+  // The same if all weights are K types, for more rows than widen them in registers.
   std::int64_t block_rows;
-  // `scale_inputs`, 32 or 256, of a row have one scale.
+  // `scale_inputs`: the number of inputs of a row that share a scale, 32 or 256.
   void (*quantize_row)(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out);
-  // The same of whole numbers -128..127, which are kept: every scale is 1.
+  // The same for whole numbers -128..127, which are kept: every scale is 1.
   void (*store_numbers)(const float* x, std::int64_t k, std::int64_t scale_inputs, const QuantizedRow& out);
-  // A row, or groups of 64 of it, as PackedFormat::i8 multiplies it: the numbers of an arithmetic with int8
-  // numbers and one scale a row, which is returned. Groups lie `step` bytes apart, the last filled up with
-  // zeros.
+  // Converts a row, or groups of 64 of it, to the form that PackedFormat::i8 multiplies: for an arithmetic
+  // with int8 numbers and one scale per row, which is returned. Groups are `step` bytes apart, the last one
+  // padded with zeros.
   float (*integer_inputs)(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, std::byte* out,
                           std::int64_t step);
-  // x in the numbers of `arithmetic`, which is not own; written up to the next multiple of 16. Numbers in
-  // groups come times their scale; else the row's scale is returned.
+  // Rounds x to the numbers of `arithmetic`, which must not be is_own(); writes up to the next multiple of
+  // 16. Numbers with group scales are written times their scale; otherwise the row's scale is returned.
   float (*quantize_inputs)(const LinearArithmetic& arithmetic, const float* x, std::int64_t k, float* out);
-  // x rounded to bf16, as the bf16 kernel of this level wants it: groups of 32 inputs `step` bytes apart, the
-  // last filled up with zeros.
+  // Rounds x to bf16 in the form required by this level's bf16 kernel: groups of 32 inputs `step` bytes
+  // apart, the last one padded with zeros.
   void (*round_row)(const float* x, std::int64_t k, std::byte* out, std::int64_t step);
-  // One element that round_row, and that quantize_row and integer_inputs write.
+  // The size of an element written by round_row, and by quantize_row and integer_inputs.
   std::int64_t bf16_bytes, int8_bytes;
   // Weights of one step: round((x - minimum) * inverse), half to even, in 0..255; writes up to the next
   // multiple of 16.
   void (*row_weights)(const float* x, std::int64_t k, float minimum, float inverse, std::uint8_t* out);
-  // Rows of plain weights, for packing; written up to the next multiple of 16.
+  // Convert rows of plain weights for packing; write up to the next multiple of 16.
   void (*half_to_floats)(const void* x, std::int64_t n, float* out);  // reads up to that multiple too
   void (*floats_to_bf16)(const float* x, std::int64_t n, std::uint16_t* out);
   void (*floats_to_half)(const float* x, std::int64_t n, std::uint16_t* out);  // saturates
-  std::int64_t panel_sum_bytes;  // kernels that keep a panel's sums in memory need so much for it
-  bool widens_whole_strips;      // codes of floats become bf16 so, else widened_inputs() at a time
+  std::int64_t panel_sum_bytes;  // memory per panel for kernels that keep a panel's sums in memory
+  // Float codes are widened to bf16 by whole strips, otherwise widened_inputs() at a time.
+  bool widens_whole_strips;
 
   static const LinearKernels portable, avx2, avx512;
   static const LinearKernels& amx();
 };
 
-constexpr std::int64_t kMaxStrips = 2;  // that a register tile may be wide
+constexpr std::int64_t kMaxStrips = 2;  // maximum width of a register tile
 
-// The scales of 8-bit products' weights.
+// The kind of scales of weights for 8-bit products.
 enum class PanelScales : std::uint8_t {
   none,
-  shares,  // for 32 inputs, or 128, of the output's unit, in half precision
-  bytes,   // for 32 inputs, or 16, times the block's in half precision
-  floats,  // for 64 inputs or more, in float32
-  e4m3,    // for 16 inputs, times one float of the output and over another
+  shares,  // per 32 or 128 inputs, relative to the output's unit, in half precision
+  bytes,   // per 32 or 16 inputs, times the block's scale in half precision
+  floats,  // per 64 inputs or more, in float32
+  e4m3,    // per 16 inputs, times one float of the output and divided by another
 };
 
-// How the panels of each PackedFormat are laid out; README.md has the blocks themselves.
+// The panel layout of each PackedFormat; README.md describes the blocks.
 struct PanelLayout {
   std::string_view name;      // in the description of a packed matrix
-  std::int64_t header_bytes;  // before a strip's first block: its units
-  std::int64_t block_inputs;  // so many inputs x 16 outputs
-  std::int64_t scale_bytes;   // are a block: first its scales, and minima if it has them
-  std::int64_t block_bytes;   // in all
-  int bits = 0;               // a number takes so many in 8-bit products
+  std::int64_t header_bytes;  // precedes a strip's first block: its units
+  std::int64_t block_inputs;  // inputs per block, each for 16 outputs
+  std::int64_t scale_bytes;   // scales at the start of a block, followed by the minima if there are any
+  std::int64_t block_bytes;   // total bytes of a block
+  int bits = 0;               // bits per number, for 8-bit products
   PanelScales scales = PanelScales::none;
-  int scale_inputs = 32;  // that have one scale
+  int scale_inputs = 32;  // inputs per scale
   bool minima = false;
-  int zero = 0;                             // the byte that stands for 0, where there are no minima
-  PackedFormat wide = PackedFormat::plain;  // is widened to it for many rows
-  const std::uint8_t* bytes = nullptr;      // the 16 that numbers stand for; null: themselves
-  int code_bits = 0;                        // a float's code takes so many in products of bf16
-  const float* values = nullptr;            // the 16 that codes of 4 bits stand for
-  float share = 1;                          // a block's scale is so many times the number in half precision
+  int zero = 0;                             // zero point, for formats without minima
+  PackedFormat wide = PackedFormat::plain;  // format to which panels are widened for many rows
+  // The 16 bytes that numbers index; null: numbers are the bytes themselves.
+  const std::uint8_t* bytes = nullptr;
+  int code_bits = 0;              // bits per float code, for bf16 products
+  const float* values = nullptr;  // the 16 values that 4-bit codes index
+  float share = 1;                // factor of a block's half-precision scale
 };
 struct ByteTable {
   std::uint8_t bytes[16];
@@ -239,19 +242,20 @@ inline constexpr PanelLayout kPanelLayouts[kNumPackedFormats] = {
 constexpr const PanelLayout& panel_layout(PackedFormat format) {
   return kPanelLayouts[static_cast<std::size_t>(format)];
 }
-// Whether weights lie as codes of floats, which become bf16 on their way into products.
+// True if weights are stored as float codes, which products convert to bf16.
 constexpr bool has_codes(PackedFormat format) { return panel_layout(format).code_bits > 0; }
-// Whether weights lie as points of a table (panel_points.h).
+// True if weights are stored as table points (panel_points.h).
 constexpr bool has_points(PackedFormat format) {
   return format >= PackedFormat::iq2_xxs_points && format <= PackedFormat::iq3_xxs_points;
 }
-// Whether weights lie in fewer bits than they are multiplied in: those, or numbers that become bytes.
+// True if weights are stored in fewer bits than they are multiplied in: float codes, or numbers that are
+// widened to bytes.
 constexpr bool is_narrow(PackedFormat format) {
   return has_codes(format) || (panel_layout(format).bits > 0 && panel_layout(format).bits < 8);
 }
-// So many inputs of kMaxStrips strips stay in the first-level cache in the form that they are widened to.
+// The number of inputs of kMaxStrips strips that, once widened, stay in the first-level cache.
 constexpr std::int64_t widened_inputs(PackedFormat format) { return has_codes(format) ? 256 : 512; }
-// The largest magnitude of a narrow number, its zero point taken off.
+// The largest magnitude of a narrow number, after subtracting the zero point.
 constexpr std::int32_t largest_number(PackedFormat format) {
   const PanelLayout& layout = panel_layout(format);
   if (layout.bytes != nullptr) {
@@ -261,7 +265,8 @@ constexpr std::int32_t largest_number(PackedFormat format) {
   }
   return layout.minima ? (1 << layout.bits) - 1 : layout.zero;
 }
-// The numbers of 32 inputs of a strip; of points their indices and signs, which take as many bits.
+// The bytes of the numbers of 32 inputs of a strip; for points, of their indices and signs, which take as
+// many bits.
 constexpr std::int64_t number_bytes(PackedFormat format) { return 64 * panel_layout(format).bits; }
 constexpr std::int64_t packed_block_bytes(PackedFormat format) { return panel_layout(format).block_bytes; }
 constexpr std::int64_t scale_bytes(PackedFormat format) { return panel_layout(format).scale_bytes; }

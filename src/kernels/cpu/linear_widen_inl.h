@@ -1,11 +1,12 @@
 #pragma once
-// Narrow weights in 8 bits become bytes, for more rows than widen them in registers.
+// Widens narrow weights for 8-bit products to bytes, for more rows than can be served by widening in
+// registers.
 #include "kernels/cpu/linear_blocks_inl.h"
 
 namespace pagoda::cpu {
 namespace {
 
-// The scales and minima of a block as its wide form has them.
+// Writes the scales and minima of a block in its wide form.
 template <PackedFormat kFormat>
 PAGODA_INLINE void widen_steps(const std::byte* block, std::byte* out) {
   constexpr int kPairs = BlockSteps<kFormat>::kGroups / 2;
@@ -21,8 +22,8 @@ PAGODA_INLINE void widen_steps(const std::byte* block, std::byte* out) {
   }
 }
 
-// `count` inputs from `first` on, which begins a block, of one strip of narrow weights in bytes, as
-// kPanel.wide has them.
+// Widens `count` inputs of one strip of narrow weights from `first` on, which must begin a block, to
+// kPanel.wide.
 template <PackedFormat kFormat>
 void widen_strip(const std::byte* in, std::int64_t first, std::int64_t count, std::byte* out) {
   constexpr PanelLayout kPanel = panel_layout(kFormat), kWide = panel_layout(kPanel.wide);

@@ -27,7 +27,7 @@ RowAddends::RowAddends(const KernelContext& context, const PackedLinear::Storage
   make_dots(context);
 }
 
-// The rows that have factors, and room for what A makes of them.
+// Finds the rows that have factors, and allocates memory for A x.
 void RowAddends::find_rows(const LinearInput& input, std::int64_t num_rows, std::vector<Row>& rows) {
   static thread_local Scratch scratch;
   std::int64_t floats = 0;
@@ -46,7 +46,7 @@ void RowAddends::find_rows(const LinearInput& input, std::int64_t num_rows, std:
   }
 }
 
-// The rows as the product sees them, before it rounds them: where they lie, or copies in whole sixteens.
+// The rows as the product sees them, before rounding: in place, or copied to a multiple of 16 floats.
 void RowAddends::take_inputs(const KernelContext& context, const LinearInput& input, std::span<Row> rows) {
   static thread_local Scratch scratch;
   const std::int64_t k = weight_.k, width = round_up(k, kLanes);
@@ -75,7 +75,8 @@ void RowAddends::take_inputs(const KernelContext& context, const LinearInput& in
   for_ranges(context, std::ssize(rows), std::max<std::int64_t>(1, 16384 / k), take);
 }
 
-// Neighbours with the same factors read A together; which rows and ranks are made together changes no bit.
+// Adjacent rows with the same factors read A together; which rows and ranks are computed together changes no
+// bit.
 void RowAddends::make_dots(const KernelContext& context) const {
   constexpr std::int64_t kRows = kLowRankRows, kRanks = 8, kGrain = 32768;
   struct Part {
@@ -83,7 +84,7 @@ void RowAddends::make_dots(const KernelContext& context) const {
     std::int32_t first_rank = 0, ranks = 0;
   };
   static thread_local std::vector<Part> room;
-  std::vector<Part>& parts = room;  // the calling thread's
+  std::vector<Part>& parts = room;  // belongs to the calling thread
   parts.clear();
   for (std::size_t first = 0; first < rows_.size();) {
     const LowRank* const factors = rows_[first].factors;
@@ -116,8 +117,8 @@ void RowAddends::make_dots(const KernelContext& context) const {
              });
 }
 
-// To outputs [begin, end) of a piece of rows with the same factors, of which the first lies `column` floats
-// behind a row's first in the tile. Those of a strip that is cut are summed as the whole of it is.
+// Adds outputs [begin, end) of a piece to rows with the same factors; the first output is `column` floats
+// after the start of a row in the tile. The outputs of a partial strip are summed like those of a whole one.
 void RowAddends::add_piece(std::span<const Row> rows, const LowRank::Piece& piece, std::int64_t begin,
                            std::int64_t end, const AddendTile& tile, std::int64_t column,
                            std::int64_t y_step) const {
@@ -164,7 +165,7 @@ void RowAddends::add_piece(std::span<const Row> rows, const LowRank::Piece& piec
   }
 }
 
-// To rows with the same factors.
+// Adds the factors to rows that share them.
 void RowAddends::add_factors(std::span<const Row> rows, const LinearSegment& run,
                              const AddendTile& tile) const {
   for (const LowRank::Piece& piece : rows.front().factors->pieces()) {
@@ -176,7 +177,7 @@ void RowAddends::add_factors(std::span<const Row> rows, const LinearSegment& run
                   begin - tile.column, kLanes);
       continue;
     }
-    // Strips of gate and up stand by turns; a piece is of one of the two.
+    // Strips of gate and up alternate; a piece belongs to one of the two.
     const std::int64_t half = piece.first_output / weight_.n, of_half = piece.first_output % weight_.n;
     CHECK(of_half % kLanes == 0 && of_half + piece.outputs <= weight_.n);
     const std::int64_t strip = (tile.column - run.n_begin) / kLanes,

@@ -1,8 +1,8 @@
 #pragma once
-// RowAddends: what adapters add to one product on the CPU: A x of the rows that have one is made before the
-// product, and each tile of products gets B (A x) of its rows and columns while it is in the cache. An output
-// is summed in its own lane, ascending over the rank, wherever tiles begin.
-// Threads: one makes it; tiles may be added to at the same time.
+// RowAddends: the contribution of adapters to one product on the CPU. A x is computed, for the rows that have
+// an adapter, before the product; each tile of the product then adds B (A x) for its rows and columns while
+// they are in the cache. Every output is summed in its own lane, in ascending order over the rank, wherever
+// tiles begin. Threads: created by one thread; tiles may be added to concurrently.
 #include <cstdint>
 #include <span>
 
@@ -12,28 +12,28 @@
 
 namespace pagoda::cpu {
 
-// The loops of one instruction set. Plain pointers only, as in linear_tile.h.
+// The inner loops of one instruction set. Plain pointers only, as in linear_tile.h.
 struct LowRankDots {
-  const std::byte* rows = nullptr;  // A's, one behind the other
+  const std::byte* rows = nullptr;  // rows of A, contiguous
   bool bfloat16 = false;
-  std::int64_t width = 0;  // a row's, in whole sixteens
+  std::int64_t width = 0;  // floats per row, a multiple of 16
   std::int32_t count = 0;
-  const float* const* x = nullptr;  // rows, each `width` floats
+  const float* const* x = nullptr;  // rows of `width` floats
   std::int64_t num_x = 0;
-  float* const* u = nullptr;  // each x's `count` results
+  float* const* u = nullptr;  // `count` results per x
 };
 struct LowRankSum {
-  const std::byte* strips = nullptr;  // [rank][16] each
+  const std::byte* strips = nullptr;  // strips of [rank][16]
   bool bfloat16 = false;
   std::int32_t rank = 0;
   float scale = 1;
   std::int64_t num_strips = 0;
   std::int64_t num_rows = 0;
   const float* const* u = nullptr;  // by row
-  float* const* y = nullptr;        // by row: 16 outputs
-  std::int64_t y_step = 0;          // floats to the next strip's
+  float* const* y = nullptr;        // per row: 16 outputs
+  std::int64_t y_step = 0;          // floats between strips
 };
-constexpr std::int64_t kLowRankRows = 4;  // at most, in one call of either
+constexpr std::int64_t kLowRankRows = 4;  // maximum in one call of either function
 struct LowRankKernels {
   void (*dots)(const LowRankDots& args);
   void (*add)(const LowRankSum& args);
@@ -41,17 +41,17 @@ struct LowRankKernels {
   static const LowRankKernels portable, avx2, avx512;
 };
 
-// The place of the products of some rows and columns of a run of the weight's.
+// The location of the products of some rows and columns of a run of the weight.
 struct AddendTile {
   std::int64_t first_row = 0, rows = 0;
-  std::int64_t column = 0, end = 0;  // from a multiple of 16 of the run on
+  std::int64_t column = 0, end = 0;  // within the run; column is a multiple of 16
   float* y = nullptr;
   std::int64_t y_stride = 0;
 };
 
 class RowAddends {
  public:
-  // In room of the calling thread's, until its next product.
+  // Uses memory of the calling thread, valid until its next product.
   RowAddends(const KernelContext& context, const PackedLinear::Storage& weight, const LinearInput& input,
              std::int64_t num_rows);
 
@@ -74,7 +74,7 @@ class RowAddends {
 
   const PackedLinear::Storage& weight_;
   const LowRankKernels& kernels_;
-  std::span<const Row> rows_;  // ascending
+  std::span<const Row> rows_;  // in ascending order
 };
 
 }  // namespace pagoda::cpu

@@ -1,5 +1,5 @@
-// The two products of low-rank adapters over the sixteen lanes of simd_*.h. A register tile holds sums of
-// some rows and ranks, or of some strips of outputs; each sum is a chain of its own, whatever its tile.
+// The two products of low-rank adapters over the sixteen lanes of simd_*.h. A register tile holds the sums of
+// some rows and ranks, or of some strips of outputs; each sum is a separate chain, whatever its tile.
 #include "kernels/cpu/low_rank.h"
 #include "kernels/cpu/unroll.h"
 
@@ -22,7 +22,7 @@ PAGODA_INLINE void clear(F (&sums)[kRows][kCount]) {
     for (int j = 0; j < kCount; ++j) sums[r][j] = zero();
   }
 }
-// Sixteen factors, and as many `step` bytes behind them, and so on, times each x.
+// Multiplies sixteen factors, the sixteen `step` bytes after them, and so on, by each x.
 template <bool kBfloat16, int kRows, int kCount>
 PAGODA_INLINE void add_products(const std::byte* factors, std::int64_t step, const F (&x)[kRows],
                                 F (&sums)[kRows][kCount]) {
@@ -54,7 +54,7 @@ void dot_tile(const LowRankDots& args, std::int64_t row, std::int32_t rank) {
   }
 }
 
-// Tiles that stay in registers: sixteen sums where lanes are in one register, eight where they are in two.
+// Tiles that stay in registers: sixteen sums if the lanes fit one register, eight if they need two.
 constexpr bool kWideTiles = kF32Rows > 6;
 
 template <bool kBfloat16, int kRows>

@@ -19,19 +19,19 @@
 namespace pagoda::cpu {
 namespace {
 
-constexpr std::int64_t kPackedAtOnce = std::int64_t{32} << 20;  // bytes of what is stored
+constexpr std::int64_t kPackedAtOnce = std::int64_t{32} << 20;  // bytes of stored weights
 
 struct Strip {
   std::uint8_t* out;
   const TensorView* view;
-  std::int64_t first_row, rows, k;  // rows: 1..16 that exist
-  std::atomic<bool>* rounded;       // set where the panel holds other values
+  std::int64_t first_row, rows, k;  // rows: 1..16 valid rows
+  std::atomic<bool>* rounded;       // set if the panel's values differ from the stored ones
   const std::byte* row(std::int64_t c) const {
     return view->data + (first_row + c) * dtype_bytes(view->dtype, k);
   }
 };
 
-// The scales of a row, and its minima where panels of this format have them, go beside its weights.
+// Writes the scales of a row, and its minima if panels of this format have them, beside its weights.
 void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<const WeightStep> steps) {
   const bool has_minima = has_minimum_shares(format);
   const float unit = reference::row_unit(steps, has_minima);
@@ -58,7 +58,7 @@ void put_steps(PackedFormat format, const Strip& s, std::int64_t c, std::span<co
   if (rounded) *s.rounded = true;
 }
 
-// 32 numbers of one output, four of them at a time, into the planes of its strip (unpack in
+// Writes 32 numbers of one output, four at a time, into the planes of its strip (unpack in
 // linear_int8_inl.h).
 void put_numbers(int bits, const std::uint8_t* numbers, std::uint8_t* planes) {
   std::uint32_t quads[8];
@@ -86,7 +86,7 @@ void put_numbers(int bits, const std::uint8_t* numbers, std::uint8_t* planes) {
   }
 }
 
-// The 32 numbers of a group as the file has them, and their step.
+// The 32 numbers of a group as in the file; returns their step.
 WeightStep narrow_group(const Strip& s, std::int64_t c, std::int64_t group, std::uint8_t* numbers) {
   const WeightFormat& stored = weight_format(s.view->dtype);
   const auto* row = reinterpret_cast<const std::uint8_t*>(s.row(c));
@@ -100,7 +100,7 @@ WeightStep narrow_group(const Strip& s, std::int64_t c, std::int64_t group, std:
   return {nibbles.scale, nibbles.minimum};
 }
 
-// Narrow weights with shares as scales keep their bits.
+// Packs narrow weights with shares as scales; their bits are kept.
 void pack_numbers(const Strip& s, PackedFormat format, std::span<WeightStep> steps) {
   const PanelLayout& panel = panel_layout(format);
   for (std::int64_t c = 0; c < s.rows; ++c) {
@@ -117,7 +117,7 @@ void pack_numbers(const Strip& s, PackedFormat format, std::span<WeightStep> ste
   }
 }
 
-// K types keep their bits, but for scales and minima, of which each gets a byte.
+// Packs K types; bits are kept, except that each scale and minimum gets a byte.
 void pack_super_blocks(const Strip& s, PackedFormat format) {
   const PanelLayout& panel = panel_layout(format);
   const DTypeInfo& stored = dtype_info(s.view->dtype);
@@ -152,8 +152,8 @@ void pack_super_blocks(const Strip& s, PackedFormat format) {
   }
 }
 
-// 32 codes of one output into the numbers of its strip (linear_codes_inl.h): of 8 bits two inputs of all
-// outputs side by side, of 4 bits eight.
+// Writes 32 codes of one output into its strip (linear_codes_inl.h): 8-bit codes as pairs of inputs,
+// interleaved over the outputs; 4-bit codes as groups of eight inputs.
 void put_codes(int bits, const std::uint8_t* codes, std::int64_t c, std::uint8_t* numbers) {
   for (int i = 0; bits == 8 && i < 32; ++i) numbers[i / 2 * 32 + 2 * c + i % 2] = codes[i];
   for (int i = 0; bits == 4 && i < 32; i += 8) {
@@ -163,7 +163,7 @@ void put_codes(int bits, const std::uint8_t* codes, std::int64_t c, std::uint8_t
   }
 }
 
-// Codes of floats keep their bits, and so do their scales.
+// Packs float codes; their bits and those of their scales are kept.
 void pack_codes(const Strip& s, PackedFormat format) {
   const PanelLayout& panel = panel_layout(format);
   const auto read = weight_format(s.view->dtype).codes;
@@ -188,7 +188,8 @@ void pack_codes(const Strip& s, PackedFormat format) {
   }
 }
 
-// One row as bf16, at `out` with room for k rounded up to 16; an odd k gets a zero behind it.
+// Returns one row as bf16, in place or in `out`, which must hold k rounded up to 16; an odd k is padded with
+// a zero.
 const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std::int64_t c, float* row,
                               std::uint16_t* out) {
   if (s.view->dtype == DType::bf16) {
@@ -200,21 +201,22 @@ const std::uint16_t* bf16_row(const LinearKernels& kernels, const Strip& s, std:
   return out;
 }
 
-// The same as f16.
+// The same for f16.
 const std::uint16_t* half_row(const LinearKernels& kernels, const Strip& s, float* row, std::uint16_t* out) {
-  if (s.view->dtype != DType::f16) kernels.floats_to_half(row, s.k, out);  // else pack_floats copied it there
+  // F16: pack_floats has copied the row there.
+  if (s.view->dtype != DType::f16) kernels.floats_to_half(row, s.k, out);
   if (s.k % 2 != 0) out[s.k] = 0;
   return out;
 }
 
-// A row's scale, and -128 times the sum of its numbers (first_sums in simd_avx512.h).
+// Writes a row's scale, and -128 times the sum of its numbers (first_sums in simd_avx512.h).
 void put_scale_and_correction(const Strip& s, std::int64_t c, float scale, std::int32_t sum) {
   const std::int32_t correction = -128 * sum;
   std::memcpy(s.out + 4 * c, &scale, 4);
   std::memcpy(s.out + 64 + 4 * c, &correction, 4);
 }
 
-// A row of weights in 8 bits.
+// Packs a row of weights in 8 bits.
 void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, std::int64_t c,
              const float* row, std::span<WeightStep> steps) {
   std::uint8_t* block = s.out + strip_header_bytes(format) + scale_bytes(format) + 4 * c;
@@ -245,14 +247,15 @@ void put_row(const LinearKernels& kernels, PackedFormat format, const Strip& s, 
   if (rounded) *s.rounded = true;
 }
 
-// From any type by way of floats; `scratch` holds two rows of floats.
+// Packs any type via floats; `scratch` holds two rows of floats.
 void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat format, std::byte* scratch,
                  std::span<WeightStep> steps) {
   auto* row = reinterpret_cast<float*>(scratch);
   auto* narrow = reinterpret_cast<std::uint16_t*>(row + round_up(s.k, 16));
   for (std::int64_t c = 0; c < s.rows; ++c) {
     if (s.view->dtype == DType::f16) {
-      // By way of a copy: the vectors read up to the next multiple of 16, and the file may end there.
+      // Through a copy: vector loads read up to the next multiple of 16, and the file may end at the row's
+      // end.
       std::memcpy(narrow, s.row(c), static_cast<std::size_t>(s.k) * 2);
       if (format != PackedFormat::f16) kernels.half_to_floats(narrow, s.k, row);
     } else if (format != PackedFormat::bf16 || s.view->dtype != DType::bf16) {
@@ -275,7 +278,7 @@ void pack_floats(const LinearKernels& kernels, const Strip& s, PackedFormat form
   }
 }
 
-// `count` strips from `first_strip` on. Sets `rounded` where a panel holds other values.
+// Packs `count` strips from `first_strip` on. Sets `rounded` if a panel's values differ from the stored ones.
 void pack_strips(const KernelContext& context, const TensorView& view, const LinearSegment& segment,
                  std::int64_t first_strip, std::int64_t count, const PackedLinear::Storage& storage,
                  std::atomic<bool>& rounded) {
@@ -309,7 +312,7 @@ void pack_strips(const KernelContext& context, const TensorView& view, const Lin
   });
 }
 
-// Interleaves strips of both.
+// Interleaves the strips of both matrices.
 std::int64_t plan_gated(PackedLinear::Storage& storage) {
   const std::int64_t strips = ceil_div(storage.n, kStrip);
   LinearSegment segment;
@@ -327,13 +330,13 @@ std::int64_t plan_gated(PackedLinear::Storage& storage) {
   return 2 * strips * segment.strip_bytes;
 }
 
-// Whether weights of a quantised folder have one scale, and minimum, for each 128 inputs, as its groups of
-// that size or more are read. The last 128 of 8-bit floats may be fewer.
+// True if weights of a quantised folder have the same scale (and minimum) within each 128 inputs, as when
+// groups of 128 or more were read. For 8-bit floats the last group may be shorter.
 bool scales_are_for_128(const TensorView& view) {
   const bool floats = view.dtype == DType::fp8;
   if (!floats && (view.dtype != DType::int4 || view.columns() % 128 != 0)) return false;
   const std::int64_t bytes = dtype_info(view.dtype).block_bytes, row_blocks = view.columns() / 32;
-  const std::size_t same = floats ? 4 : 8;  // a scale, and a minimum
+  const std::size_t same = floats ? 4 : 8;  // bytes of a scale, and of a minimum
   for (std::int64_t block = 0; block < view.rows() * row_blocks; ++block) {
     const std::byte* const at = view.data + block * bytes;
     if (block % row_blocks % 4 != 0 && std::memcmp(at, at - bytes, same) != 0) return false;
@@ -341,7 +344,7 @@ bool scales_are_for_128(const TensorView& view) {
   return true;
 }
 
-// Whether the rows of an 8-bit weight of a quantised folder have one scale each.
+// True if each row of an 8-bit weight of a quantised folder has a single scale.
 bool scales_are_for_rows(const TensorView& view) {
   if (view.dtype != DType::int8) return false;
   const std::int64_t bytes = dtype_info(view.dtype).block_bytes, row_blocks = view.columns() / 32;
@@ -352,8 +355,8 @@ bool scales_are_for_rows(const TensorView& view) {
   return true;
 }
 
-// Whether products are sums of integers over all inputs, which 32 bits can hold, times the scales of output
-// and row. Neighbouring matrices share their rows' form, so all of them or none.
+// True if products are integer sums over all inputs that fit into 32 bits, times the scales of output and
+// row. Adjacent matrices share the form of their rows, so this holds for all or for none.
 bool adds_integers(const PackedLinear::Storage& storage, std::span<const TensorView> weights) {
   const LinearArithmetic& arithmetic = storage.arithmetic;
   return storage.type == LinearType::int8 && arithmetic.number == InputNumber::int8 &&
@@ -361,14 +364,13 @@ bool adds_integers(const PackedLinear::Storage& storage, std::span<const TensorV
          std::all_of(weights.begin(), weights.end(), scales_are_for_rows);
 }
 
-// Whether panels of 16-bit numbers hold other values than those stored. What 8-bit ones hold is seen when
-// they are packed.
+// True if panels of 16-bit numbers hold rounded values. For 8-bit panels this is determined while packing.
 bool plain_panels_round(LinearType type, const PackedPart& part, DType stored) {
   return (type == LinearType::bfloat16 && stored != DType::bf16 && !has_codes(part.format)) ||
          (type == LinearType::float16 && stored != DType::f16);
 }
 
-// The biases of a gated pair go with its strips.
+// The biases of a gated pair, interleaved like its strips.
 std::vector<float> interleaved(const std::vector<float>& bias, std::int64_t n) {
   std::vector<float> out(static_cast<std::size_t>(2 * round_up(n, kStrip)));
   for (std::int64_t i = 0; i < 2 * n; ++i) {

@@ -45,12 +45,12 @@ PointTables made_tables(PackedFormat format) {
   return out;
 }
 
-// The place of byte `point` of 32 inputs, counted along them, in their lines.
+// The offset of byte `point` of 32 inputs, counted along the inputs, within their lines.
 std::int64_t place_of(const PointLayout& layout, int group, int point, std::int64_t c) {
   return layout.index_at(group, point % layout.lines()) + 4 * c + point / layout.lines();
 }
 
-// A block of one output into its strip.
+// Writes a block of one output into its strip.
 void put_block(const PointLayout& layout, const PointBlock& b, std::int64_t c, std::uint8_t* block) {
   std::memcpy(block + 2 * c, &b.d, 2);
   for (int g = 0; g < kPointGroups; ++g) {
@@ -69,7 +69,7 @@ void put_block(const PointLayout& layout, const PointBlock& b, std::int64_t c, s
   }
 }
 
-// The same block out of it, but for d.
+// Reads the block back from the strip, without d.
 PointBlock block_at(const PointLayout& layout, const std::byte* block, std::int64_t c) {
   PointBlock b;
   for (int g = 0; g < kPointGroups; ++g) {

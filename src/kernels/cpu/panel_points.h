@@ -1,9 +1,10 @@
 #pragma once
-// Panels of IQ2_XXS, IQ2_XS and IQ3_XXS as points of a table (has_points), in as many bits as the file has. A
-// block is 256 inputs of 16 outputs: d in half precision; of IQ2_XS the scales of 16 inputs each, two to a
-// byte, the first below; then for 32 inputs each a line of indices, two of IQ3_XXS, and one of signs. A line
-// is a word of 32 bits for each output. The word of signs has 7 of each 8 inputs, since the eighth makes
-// their number even, and above these the scale of all 32 or, of IQ2_XS, the ninth bits of the indices.
+// Panels of IQ2_XXS, IQ2_XS and IQ3_XXS as table points (has_points), in as many bits as in the file. A block
+// is 256 inputs of 16 outputs: d in half precision; for IQ2_XS the scales per 16 inputs, two per byte, the
+// first in the low bits; then for each 32 inputs one line of indices (IQ3_XXS: two), and one line of signs. A
+// line has a 32-bit word per output. The word of signs has 7 bits for each 8 inputs, since the eighth sign
+// makes the number of negative ones even; above these it has the scale of all 32 inputs or, for IQ2_XS, the
+// ninth bits of the indices.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,14 +13,14 @@
 
 namespace pagoda::cpu {
 
-constexpr int kPointGroups = kSuperBlockInputs / 32;  // a block has so many
+constexpr int kPointGroups = kSuperBlockInputs / 32;  // groups of 32 inputs per block
 
 struct PointLayout {
-  int coordinates;   // each point has 8, or 4
+  int coordinates;   // coordinates per point: 8 or 4
   int index_bits;    // 8 or 9
-  int scale_inputs;  // 32 have one scale; or 16, whose scales are bytes behind d
+  int scale_inputs;  // inputs per scale: 32; or 16, with the scales as bytes after d
 
-  // The lines of indices for 32 inputs.
+  // The number of lines of indices per 32 inputs.
   constexpr int lines() const { return 8 / coordinates; }
   constexpr bool has_scale_bytes() const { return scale_inputs == 16; }
   constexpr std::int64_t scales_at(int group) const { return 32 + 16 * group; }
@@ -33,25 +34,25 @@ constexpr PointLayout point_layout(PackedFormat format) {
   return {format == PackedFormat::iq3_xxs_points ? 4 : 8, 8, 32};
 }
 
-// Eight lines of 4 bytes for each output come out of 32 inputs, in two halves: with a scale for 32 inputs,
-// line b has inputs 8 j + b, so that a half is 4 coordinates of all its points. With a scale for 16 a half
-// has one: line 4 h + i has inputs 16 h + 8 (j % 2) + 4 (j / 2) + i.
+// 32 inputs unpack to eight lines of 4 bytes per output, in two halves. With a scale per 32 inputs, line b
+// has inputs 8 j + b, so a half is 4 coordinates of all its points. With a scale per 16, each half has one
+// scale: line 4 h + i has inputs 16 h + 8 (j % 2) + 4 (j / 2) + i.
 constexpr int input_of(const PointLayout& layout, int line, int j) {
   if (layout.scale_inputs == 32) return 8 * j + line;
   return line / 4 * 16 + j % 2 * 8 + j / 2 * 4 + line % 4;
 }
 
-// A table gives the sizes of 4 coordinates of a point of 8, 2 bits each, or of 2 of a point of 4, in 4 bits
-// each. Bits that sizes do not take, or that others take, become signs, and a second table says what the
-// lower 6 bits of such a byte mean. Each byte merged so is two lines: of points of 8, sizes 0 and 2, and
-// after a shift 1 and 3, in the first and the second of the second tables; of points of 4, both in the first
-// one, the upper one after a shift.
+// A table gives the magnitudes of 4 coordinates of a point of 8, in 2 bits each, or of 2 coordinates of a
+// point of 4, in 4 bits each. Bits that the magnitudes leave free, or that belong to other magnitudes, are
+// replaced by signs; a second table maps the lower 6 bits of such a merged byte to a weight. Each merged byte
+// serves two lines: for points of 8, magnitudes 0 and 2 and, after a shift, 1 and 3, through the first and
+// the second of the second tables; for points of 4, both through the first one, the upper one after a shift.
 struct MergedLine {
-  int merge;       // one of four merged bytes, two in each half
-  int table;       // the second table for it
-  int shift;       // the merged byte is shifted so far to the right
-  int where;       // bits that sizes have in the merged byte
-  int size, sign;  // the lowest bit of its own size, and that of its sign, once it is shifted
+  int merge;       // index of the merged byte, two in each half
+  int table;       // index of the second table
+  int shift;       // right shift of the merged byte
+  int where;       // bits of magnitudes in the merged byte
+  int size, sign;  // after the shift: the lowest bit of the magnitude, and the bit of the sign
 };
 constexpr MergedLine merged_line(const PointLayout& layout, int line) {
   const int half = line / 4, i = line % 4;
@@ -59,9 +60,9 @@ constexpr MergedLine merged_line(const PointLayout& layout, int line) {
   return {2 * half + i / 2, 0, 4 * (i % 2), 0x77, 0, 3};
 }
 
-// The matrix that makes a merged byte's signs out of the 7 of eight coordinates (`parities` of
-// simd_avx512.h). With a scale for 16 inputs: those of both merged bytes of 4 coordinates, the second ones
-// kSecondMergedShift bits further up.
+// The matrix that computes a merged byte's signs from the 7 signs of eight coordinates (`parities` of
+// simd_avx512.h). With a scale per 16 inputs: the signs of both merged bytes of 4 coordinates, the second
+// ones kSecondMergedShift bits higher.
 constexpr int kSecondMergedShift = 2;
 constexpr std::uint64_t sign_matrix(const PointLayout& layout, int part) {
   std::uint64_t matrix = 0;
@@ -75,17 +76,18 @@ constexpr std::uint64_t sign_matrix(const PointLayout& layout, int part) {
   return matrix;
 }
 
-// The sizes of each point, of the first half of its coordinates and of the others; and the weights, 128
-// larger.
+// The magnitudes of each point, for the first half of its coordinates and for the second; and the weights,
+// offset by 128.
 struct PointTables {
   std::uint8_t sizes[2][512], weights[2][64];
 };
 const PointTables& point_tables(PackedFormat format);
 
-// `rows` of a matrix, 16 or fewer, from `first_row` on into their strip.
+// Packs `rows` rows of a matrix, at most 16, from `first_row` on into their strip.
 void pack_points(const TensorView& view, PackedFormat format, std::int64_t first_row, std::int64_t rows,
                  std::uint8_t* strip);
-// Weights of a block of output c over d and the panel's share: values, and the scales of 16 each.
+// The weights of a block of output c, divided by d and the panel's share: values, and the scales per 16 of
+// them.
 void point_values(PackedFormat format, const std::byte* block, std::int64_t c, std::int8_t* values,
                   std::int8_t* scales);
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
 
-// body(offset, lanes) over a row; lanes is 16 except at the end.
+// Calls body(offset, lanes) along a row; lanes is 16 except at the end.
 template <class Body>
 PAGODA_INLINE void for_lanes(std::int64_t n, const Body& body) {
   std::int64_t i = 0;

@@ -1,6 +1,6 @@
 // Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::portable.
 #include "kernels/cpu/simd_portable.h"
-// The lanes come first: the loops are written in their terms.
+// After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/low_rank_inl.h"
 #include "kernels/cpu/rows_inl.h"
 #include "kernels/cpu/state_rows_inl.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Scratch: a thread's reusable, 64-byte-aligned work space, so that a step allocates nothing once warm.
-// A call's scratch is overwritten by the same thread's next call of the same kind.
+// Scratch: a thread's reusable, 64-byte-aligned work space, so that a step allocates nothing once warm. The
+// content of a call's scratch is overwritten by the same thread's next call of the same kind.
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -9,7 +9,7 @@ namespace pagoda::cpu {
 
 class Scratch {
  public:
-  // At least `bytes`, contents undefined.
+  // At least `bytes` bytes, with undefined contents.
   std::byte* take(std::size_t bytes) {
     if (bytes > size_) {
       size_ = bytes + bytes / 4;

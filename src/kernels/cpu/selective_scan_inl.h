@@ -1,5 +1,6 @@
-// The selective scan over the sixteen lanes of simd_*.h: a lane is a channel. What a row's time goes into is
-// the exponential of each number of the state, so these stay in the nearest cache and not in registers.
+// The selective scan over the sixteen lanes of simd_*.h: each lane is a channel. A row's time goes into the
+// exponential of each number of the state, so the state stays in the first-level cache rather than in
+// registers.
 #include "kernels/cpu/lanes_inl.h"
 #include "kernels/cpu/state_rows.h"
 
@@ -8,8 +9,8 @@ namespace {
 
 using namespace simd;  // NOLINT: this file is the body of one translation unit
 
-// log(1 + e^x), with a relative error below 1e-6: max(x, 0) + log1p(u), u = e^-|x|. Its logarithm is
-// 2 atanh(s), s = u / (2 + u) of at most a third: the series up to s^13.
+// log(1 + e^x), with a relative error below 1e-6: max(x, 0) + log1p(u), where u = e^-|x|. log1p(u) is 2
+// atanh(s), where s = u / (2 + u) is at most a third: the series up to s^13.
 PAGODA_INLINE F softplus(F x) {
   const F u = exp(min(x, sub(zero(), x)));
   const F s = div(u, add(u, set1(2.0f)));

@@ -49,7 +49,7 @@ PAGODA_INLINE F load_n(const float* p, std::int64_t n) {
   for (std::int64_t i = 0; i < n && i < 16; ++i) all[i] = p[i];
   return load(all);
 }
-// A whole line, past the caches; p is aligned to it. Others see it after fence().
+// Stores a whole line, bypassing the caches; p is aligned to it. Visible to other threads after fence().
 PAGODA_INLINE void store_past(float* p, F x) {
   _mm256_stream_ps(p, x.lo);
   _mm256_stream_ps(p + 8, x.hi);
@@ -81,7 +81,7 @@ PAGODA_INLINE F load_bf16(const void* p) {
   return {half(_mm_loadu_si128(bits)), half(_mm_loadu_si128(bits + 1))};
 }
 
-// Lanes first <= i < last of x, the others from `other`.
+// Lanes first <= i < last from x, the others from `other`.
 PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
   alignas(32) float a[16], b[16];
   store(a, x);
@@ -145,9 +145,9 @@ PAGODA_INLINE I dot2(I acc, W w, const std::int16_t* x) {
   return dot2(acc, w, _mm256_set1_epi32(pair));
 }
 
-// Products of 8 bits (maddubs) are summed in 16 and saturate, unless weights are absolute values and the
-// other operand takes their signs, by an instruction that takes the multipliers' place. So numbers are
-// multiplied in 16 bits: of a quad the bytes 0 and 2, then 1 and 3, and the other operand in the same order.
+// 8-bit products (maddubs) are summed in 16 bits and saturate, unless weights are absolute values and the
+// other operand takes their signs, by an instruction that competes with the multipliers. So numbers are
+// multiplied in 16 bits: bytes 0 and 2 of a quad, then 1 and 3, with the other operand in the same order.
 constexpr int kQuadParts = 2;
 struct Quads {
   W part[kQuadParts];
@@ -156,7 +156,7 @@ using QuadInput = std::int16_t;
 PAGODA_INLINE I load_integers(const std::byte* p) { return load_weights(p); }
 PAGODA_INLINE void store_integers(std::byte* p, I x) { store_weights(p, x); }
 constexpr bool kUnrollQuads =
-    false;  // a group's steps in a row: clang then keeps too much in too few registers
+    false;  // with a group's steps unrolled, clang keeps more values than there are registers for
 PAGODA_INLINE Quads quads_of(W w) {
   const __m256i low_byte = _mm256_set1_epi16(0x00ff);
   return {{{_mm256_and_si256(w.lo, low_byte), _mm256_and_si256(w.hi, low_byte)},
@@ -164,7 +164,7 @@ PAGODA_INLINE Quads quads_of(W w) {
 }
 PAGODA_INLINE Quads load_quads(const std::byte* p) { return quads_of(load_weights(p)); }
 PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) { return dot2(acc, w, x); }
-// Signed weights: simd_avx512.h. Here both operands have signs.
+// Signed weights: simd_avx512.h. Here both operands are signed.
 PAGODA_INLINE I first_sums(const std::byte*) { return izero(); }
 PAGODA_INLINE Quads load_signed_quads(const std::byte* p) {
   const W w = load_weights(p);
@@ -241,7 +241,7 @@ PAGODA_INLINE F add_to_exponent(F x, F n) {
   return {half(x.lo, n.lo), half(x.hi, n.hi)};
 }
 
-// bf16 pairs are widened; the other operand is float, rounded to bf16.
+// bf16 pairs are widened; the other operand is a float rounded to bf16.
 struct Pairs {
   F even, odd;
 };
@@ -355,7 +355,7 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, F x) {
                       _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xd8));
 }
 
-// Sixteen vectors of sixteen words, turned, as simd_avx512.h says: four quarters of eight by eight.
+// Transposes sixteen vectors of sixteen words, as in simd_avx512.h, as four quarters of eight by eight.
 PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
   for (int part = 0; part < 4; ++part) {
     const int first = part / 2 * 8, word = part % 2 * 8;  // index of the vectors, and within them
@@ -382,7 +382,7 @@ PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t
     }
   }
 }
-// Eight vectors of sixteen pairs of 16 bits, turned, as simd_avx512.h says.
+// Transposes eight vectors of sixteen 16-bit pairs, as in simd_avx512.h.
 PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));

@@ -29,7 +29,7 @@ constexpr int kF32Rows = 12, kBf16Rows = 12, kInt8Rows = 6, kStreamInt8Rows = 12
 
 constexpr bool kWidensFloats = true;  // attention_inl.h
 constexpr int kStateVectors = 2;      // a row of a state in linear attention
-// The same for an int8 cache, with two digits of a number for each row-head (attention_int8_inl.h).
+// The same for an int8 cache, with two digits per number of each row-head (attention_int8_inl.h).
 #ifdef PAGODA_SMALL_TILES
 constexpr int kInt8RowHeads = 2;
 #else
@@ -45,7 +45,7 @@ PAGODA_INLINE F zero() { return _mm512_setzero_ps(); }
 PAGODA_INLINE F set1(float x) { return _mm512_set1_ps(x); }
 PAGODA_INLINE F load(const float* p) { return _mm512_loadu_ps(p); }
 PAGODA_INLINE void store(float* p, F x) { _mm512_storeu_ps(p, x); }
-// A whole line, past the caches; p is aligned to it. Others see it after fence().
+// Stores a whole line, bypassing the caches; p is aligned to it. Visible to other threads after fence().
 PAGODA_INLINE void store_past(float* p, F x) { _mm512_stream_ps(p, x); }
 PAGODA_INLINE void fence() { _mm_sfence(); }
 PAGODA_INLINE __mmask16 first(std::int64_t n) {
@@ -68,7 +68,7 @@ PAGODA_INLINE F load_bf16(const void* p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-// Lanes first <= i < last of x, the others from `other`.
+// Lanes first <= i < last from x, the others from `other`.
 PAGODA_INLINE F keep_range(F x, int first, int last, F other) {
   const auto below = [](int n) { return n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u; };
   return _mm512_mask_mov_ps(other, static_cast<__mmask16>(below(last) & ~below(first)), x);
@@ -90,7 +90,7 @@ PAGODA_INLINE I izero() { return _mm512_setzero_si512(); }
 PAGODA_INLINE I add(I a, I b) { return _mm512_add_epi32(a, b); }
 PAGODA_INLINE I mul(I a, I b) { return _mm512_mullo_epi32(a, b); }
 PAGODA_INLINE I iset1(std::int32_t x) { return _mm512_set1_epi32(x); }
-// Two numbers in the 16 bits of each lane, and acc[lane] += the products of the lane's.
+// Packs two numbers into the 16-bit halves of each lane; and acc[lane] += the products of the lane's halves.
 PAGODA_INLINE I pack_pairs(I low, I high) {
   constexpr int kFirstWhereSet = 0xca;
   return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), low, _mm512_slli_epi32(high, 16),
@@ -109,7 +109,8 @@ PAGODA_INLINE I to_int(F x) { return _mm512_cvtps_epi32(x); }  // to nearest eve
 
 PAGODA_INLINE W load_weights(const std::byte* p) { return _mm512_loadu_si512(p); }
 PAGODA_INLINE void store_weights(std::byte* p, W w) { _mm512_storeu_si512(p, w); }
-// Weights of 8 bits as they are multiplied, all four inputs of each column at once, and the other operand.
+// 8-bit weights in the form in which they are multiplied, all four inputs of each column at once; and the
+// other operand.
 constexpr int kQuadParts = 1;
 struct Quads {
   W part[kQuadParts];
@@ -124,8 +125,8 @@ PAGODA_INLINE I dot_part(I acc, W w, const QuadInput* x) {
   return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(quad));
 }
 
-// The same of signed weights. One operand has no signs here, so the inputs are stored 128 too large, and sums
-// start with what that adds to them: -128 times the sum of an output's weights, at `correction`.
+// The same for signed weights. One operand must be unsigned, so the inputs are stored offset by 128, and sums
+// start with the correction for it: -128 times the sum of an output's weights, at `correction`.
 PAGODA_INLINE I first_sums(const std::byte* correction) { return _mm512_loadu_si512(correction); }
 PAGODA_INLINE Quads load_signed_quads(const std::byte* p) { return load_quads(p); }
 PAGODA_INLINE I dot_signed_part(I acc, W w, const QuadInput* x) {
@@ -134,7 +135,7 @@ PAGODA_INLINE I dot_signed_part(I acc, W w, const QuadInput* x) {
   return _mm512_dpbusd_epi32(acc, _mm512_set1_epi32(quad), w);
 }
 
-// 4-bit weights, 16 columns x 4 bytes with two in each, as bytes: the low ones and the high ones.
+// Unpacks 4-bit weights, 16 columns x 4 bytes with two in each, to bytes: the low ones and the high ones.
 PAGODA_INLINE void widen_nibbles(W w, W& low, W& high) {
   const W mask = _mm512_set1_epi8(15);
   low = _mm512_and_si512(w, mask);
@@ -143,7 +144,7 @@ PAGODA_INLINE void widen_nibbles(W w, W& low, W& high) {
 PAGODA_INLINE void widen_nibbles(W w, Quads& low, Quads& high) {
   widen_nibbles(w, low.part[0], high.part[0]);
 }
-// Bits of bytes; a shift brings bits of a byte's neighbour in, for bits_of to take away.
+// Shifts of bytes: bits of the neighbouring byte are shifted in, and bits_of removes them.
 PAGODA_INLINE W shift_right(W w, int bits) { return _mm512_srli_epi16(w, static_cast<unsigned>(bits)); }
 PAGODA_INLINE W shift_left(W w, int bits) { return _mm512_slli_epi16(w, static_cast<unsigned>(bits)); }
 PAGODA_INLINE W bits_of(W w, int mask) {
@@ -151,7 +152,7 @@ PAGODA_INLINE W bits_of(W w, int mask) {
 }
 PAGODA_INLINE W either(W a, W b) { return _mm512_or_si512(a, b); }
 PAGODA_INLINE W add_bytes(W w, int x) { return _mm512_add_epi8(w, _mm512_set1_epi8(static_cast<char>(x))); }
-// Bytes below 16 become those of a table.
+// Replaces bytes below 16 by the table's entries.
 PAGODA_INLINE W look_up(const std::uint8_t* table, W w) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), w);
@@ -163,7 +164,8 @@ PAGODA_INLINE Quads quads_of(W w) { return {{w}}; }
 // The highest bit of each of 64 bytes.
 using ByteBits = __mmask64;
 PAGODA_INLINE ByteBits highest_bits(W w) { return _mm512_movepi8_mask(w); }
-// The bytes of a table of 2^kBits by indices whose lower 8 bits are a byte. upper: their bits 7 and above.
+// Looks up bytes in a table of 2^kBits, by indices whose lower 8 bits are a byte. upper: their bits 7 and
+// above.
 template <int kBits>
 PAGODA_INLINE W look_up_index(const std::uint8_t* table, W index, const ByteBits* upper) {
   if constexpr (kBits == 7) {
@@ -174,20 +176,20 @@ PAGODA_INLINE W look_up_index(const std::uint8_t* table, W index, const ByteBits
     return _mm512_mask_blend_epi8(upper[kBits - 8], low, high);
   }
 }
-// The bytes of a table of 64 by the lower 6 bits.
+// Looks up bytes in a table of 64, by the lower 6 bits.
 PAGODA_INLINE W look_up_64(const std::uint8_t* table, W index) {
   return _mm512_permutexvar_epi8(index, _mm512_loadu_si512(table));
 }
-// The bits of a where each byte of `where` has one, else those of b.
+// The bits of a where `where` has a 1 in each byte, and otherwise those of b.
 PAGODA_INLINE W where_set(int where, W a, W b) {
   constexpr int kFirstWhereSet = 0xca;
   return _mm512_ternarylogic_epi32(_mm512_set1_epi8(static_cast<char>(where)), a, b, kFirstWhereSet);
 }
-// Four times 7 bits of each word as bytes; what their upper bits are is not said.
+// Four groups of 7 bits of each word, as bytes whose upper bits are unspecified.
 PAGODA_INLINE W sevens_of(W words) {
   return _mm512_multishift_epi64_epi8(_mm512_set1_epi64(0x352e2720150e0700), words);
 }
-// Bit i of each byte becomes the parity of those bits that byte 7 - i of `matrix` has.
+// Bit i of each byte becomes the parity of the bits selected by byte 7 - i of `matrix`.
 PAGODA_INLINE W parities(W w, std::uint64_t matrix) {
   return _mm512_gf2p8affine_epi64_epi8(w, _mm512_set1_epi64(static_cast<long long>(matrix)), 0);
 }
@@ -196,7 +198,7 @@ PAGODA_INLINE I upper_four_bits(I words) { return _mm512_srli_epi32(words, 28); 
 PAGODA_INLINE W spread_upper_four(W words) {
   return _mm512_multishift_epi64_epi8(_mm512_set1_epi64(0x3837363518171615), words);
 }
-// Two lines of the same words: the lower halves of a's and b's, and the upper ones.
+// Two lines of words: the lower halves of a's and b's words, and the upper halves.
 PAGODA_INLINE W join_lower_halves(W a, W b) {
   constexpr int kFirstWhereSet = 0xca;
   return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), a, _mm512_slli_epi32(b, 16), kFirstWhereSet);
@@ -205,7 +207,7 @@ PAGODA_INLINE W join_upper_halves(W a, W b) {
   constexpr int kFirstWhereSet = 0xca;
   return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), _mm512_srli_epi32(a, 16), b, kFirstWhereSet);
 }
-// In each lane byte j of w[i] becomes byte i of w[j].
+// Transposes bytes: in each lane, byte j of w[i] becomes byte i of w[j].
 PAGODA_INLINE void turn_bytes(W (&w)[4]) {
   constexpr int kFirstWhereSet = 0xca;
   const W even = _mm512_set1_epi32(0x00ff00ff), low = _mm512_set1_epi32(0x0000ffff);
@@ -245,13 +247,13 @@ PAGODA_INLINE F pow2(I n) {  // n in -126..127
 PAGODA_INLINE F round_even(F x) {
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// The last bits of n, a signed number, are added to x's exponent, which remains one.
+// Adds the signed number in the last bits of n to x's exponent; the sum must be a valid exponent.
 PAGODA_INLINE F add_to_exponent(F x, F n) {
   return _mm512_castsi512_ps(
       _mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
 }
 
-// bf16 pairs: 16 columns x 2 inputs of weights, and what the other operand is stored as.
+// bf16 pairs: 16 columns x 2 inputs of weights, and the storage type of the other operand.
 using Pairs = __m512bh;
 using PairInput = std::uint16_t;
 PAGODA_INLINE Pairs load_pairs(const std::byte* p) { return (__m512bh)_mm512_loadu_si512(p); }
@@ -275,7 +277,7 @@ PAGODA_INLINE Pairs pairs_of(F even, F odd) {
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return (__m512bh)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
-// e4m3 numbers times 2^-8: of bytes in the upper halves of 16 bits, of 16 columns x 2 inputs, and of 16
+// e4m3 numbers times 2^-8: from bytes in the upper halves of 16 bits, from 16 columns x 2 inputs, and from 16
 // bytes.
 PAGODA_INLINE F e4m3_of_upper(__m256i bytes) {
   const __m256i bits = _mm256_set1_epi16(static_cast<short>(0xbf80));
@@ -290,19 +292,19 @@ PAGODA_INLINE F load_e4m3(const std::byte* p) {
   const __m256i words = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return e4m3_of_upper(_mm256_slli_epi16(words, 8));
 }
-// The floats of a table of 16 that bits 4 n to 4 n + 3 of each lane name.
+// Looks up floats in a table of 16, by bits 4 n to 4 n + 3 of each lane.
 PAGODA_INLINE F look_up_nibbles(F table, W w, int n) {
   return _mm512_permutexvar_ps(_mm512_srli_epi32(w, static_cast<unsigned>(4 * n)), table);
 }
 PAGODA_INLINE void prefetch_far(const std::byte* p) {  // to the second-level cache
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
 }
-PAGODA_INLINE void prefetch_write(const float* p) {  // to the first-level cache, for this core alone
+PAGODA_INLINE void prefetch_write(const float* p) {  // to the first-level cache, exclusively for this core
   __builtin_prefetch(p, 1, 3);
 }
 
 PAGODA_INLINE F abs(F x) { return _mm512_abs_ps(x); }
-PAGODA_INLINE F exponent_part(F x) {  // the largest power of two that |x| is not below
+PAGODA_INLINE F exponent_part(F x) {  // the largest power of two not above |x|
   return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
 }
 PAGODA_INLINE float reduce_add(F x) { return _mm512_reduce_add_ps(x); }
@@ -312,7 +314,8 @@ PAGODA_INLINE void store_int8(std::int8_t* p, I x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x));
 }
 PAGODA_INLINE void store_quads(QuadInput* p, I x) { store_int8(p, x); }
-// Stores 64 numbers, which are whole ones of a byte; out: the sums of each 16, and those of their magnitudes.
+// Stores 64 numbers that are whole and fit into a byte. Returns the sums, and sums of magnitudes, per 16 of
+// them.
 struct QuarterSums {
   std::int32_t sum[4], magnitude[4];
 };
@@ -321,7 +324,7 @@ PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) 
   const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i q = _mm512_permutexvar_epi32(turn, packed);
   _mm512_storeu_si512(p, q);
-  // Sums of eight bytes, 128 too large each, and in the upper halves of 64 bits those of the magnitudes.
+  // Sums of eight bytes, each offset by 128; the upper halves of 64 bits hold the sums of magnitudes.
   const __m512i top = _mm512_set1_epi8(static_cast<char>(0x80)), none = _mm512_setzero_si512();
   const __m512i eights = _mm512_or_si512(_mm512_sad_epu8(_mm512_xor_si512(q, top), none),
                                          _mm512_slli_epi64(_mm512_sad_epu8(_mm512_abs_epi8(q), none), 32));
@@ -334,8 +337,8 @@ PAGODA_INLINE void store_quads(QuadInput* p, const I (&x)[4], QuarterSums& out) 
 }
 PAGODA_INLINE void store_signed_quads(QuadInput* p, I x) { store_int8(p, add(x, iset1(128))); }
 
-// Sixteen vectors of sixteen words, one behind the other, turned: word w of vector v becomes word v of the
-// vector at to + w * stride bytes.
+// Transposes sixteen consecutive vectors of sixteen words: word w of vector v becomes word v of the vector at
+// to + w * stride bytes.
 PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
   __m512i rows[16], pairs[16], quads[16];
   PAGODA_UNROLL
@@ -364,8 +367,8 @@ PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t
     _mm512_storeu_si512(to + (12 + j) * stride, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
   }
 }
-// Eight vectors of sixteen pairs of 16 bits, turned: halves h and h + 1 of words w and w + 1 of vector v, w
-// even, become words 2 v and 2 v + 1 of the vector at to + w / 2 * stride: first the first halves.
+// Transposes eight vectors of sixteen 16-bit pairs: halves h and h + 1 of words w and w + 1 of vector v, with
+// w even, become words 2 v and 2 v + 1 of the vector at to + w / 2 * stride, the first halves first.
 PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
   const __m512i order =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));

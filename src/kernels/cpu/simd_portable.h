@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen lanes in plain arrays, for any CPU: loops that a compiler vectorises with what it has.
+// Sixteen lanes in plain arrays, for any CPU: loops that the compiler vectorises as the target allows.
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -56,7 +56,7 @@ PAGODA_INLINE void store_n(float* p, const F& x, std::int64_t n) {
   for (int i = 0; i < 16 && i < n; ++i) p[i] = x.v[i];
 }
 PAGODA_INLINE void store(float* p, const F& x) { std::memcpy(p, x.v, sizeof x.v); }
-PAGODA_INLINE void store_past(float* p, const F& x) { store(p, x); }  // no use here
+PAGODA_INLINE void store_past(float* p, const F& x) { store(p, x); }  // no benefit here
 PAGODA_INLINE void fence() {}
 PAGODA_INLINE F add(const F& a, const F& b) {
   return map([&](int i) { return a.v[i] + b.v[i]; });
@@ -96,7 +96,7 @@ PAGODA_INLINE F load_bf16(const void* p) {
   return map([&](int i) { return bfloat16_to_float(bits[i]); });
 }
 
-// Lanes first <= i < last of x, the others from `other`.
+// Lanes first <= i < last from x, the others from `other`.
 PAGODA_INLINE F keep_range(const F& x, int first, int last, const F& other) {
   return map([&](int i) { return i >= first && i < last ? x.v[i] : other.v[i]; });
 }
@@ -151,7 +151,7 @@ constexpr bool kPairsSums = false;  // linear_blocks_inl.h
 PAGODA_INLINE F to_float(const I& x) {
   return map([&](int i) { return static_cast<float>(x.v[i]); });
 }
-PAGODA_INLINE I to_int(const F& x) {  // 0 of NaN
+PAGODA_INLINE I to_int(const F& x) {  // 0 for NaN
   I out;
   for (int i = 0; i < 16; ++i)
     out.v[i] = std::isnan(x.v[i]) ? 0 : static_cast<std::int32_t>(std::nearbyint(x.v[i]));
@@ -316,12 +316,12 @@ PAGODA_INLINE void store_bf16(std::uint16_t* p, const F& x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_bfloat16(x.v[i]);
 }
 
-// Sixteen vectors of sixteen words, turned, as simd_avx512.h says.
+// Transposes sixteen vectors of sixteen words, as in simd_avx512.h.
 PAGODA_INLINE void turn_words(const std::byte* from, std::byte* to, std::int64_t stride) {
   for (int v = 0; v < 16; ++v)
     for (int w = 0; w < 16; ++w) std::memcpy(to + w * stride + 4 * v, from + 64 * v + 4 * w, 4);
 }
-// Eight vectors of sixteen pairs of 16 bits, turned, as simd_avx512.h says.
+// Transposes eight vectors of sixteen 16-bit pairs, as in simd_avx512.h.
 PAGODA_INLINE void turn_pairs(const std::byte* from, std::byte* to, std::int64_t stride) {
   for (int v = 0; v < 8; ++v)
     for (int w = 0; w < 16; ++w)

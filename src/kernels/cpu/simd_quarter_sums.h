@@ -1,10 +1,10 @@
 #pragma once
-// Included by the simd_*.h that have no faster way to add numbers up on their way into memory.
+// Included by the simd_*.h files that have no faster way to sum numbers while storing them.
 
 namespace pagoda::cpu::simd {
 namespace {
 
-// simd_avx512.h; magnitudes are of no use here.
+// As in simd_avx512.h, except that magnitudes are unused here.
 struct QuarterSums {
   std::int32_t sum[4], magnitude[4];
 };

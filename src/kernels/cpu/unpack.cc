@@ -1,4 +1,4 @@
-// One row of weights out of its panels, as float32.
+// Unpacks one row of weights from its panels to float32.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@ T load(const std::byte* address) {
   return value;
 }
 
-// Number i of 32 of one output, whose bytes begin at `planes`; as put_numbers of pack.cc put it there.
+// Number i of 32 of one output, whose bytes begin at `planes`; the inverse of put_numbers in pack.cc.
 int number_at(int bits, const std::byte* planes, int i) {
   const int quad = i / 4, v = quad % 4, upper = quad / 4;
   const auto at = [&](std::int64_t offset) { return std::to_integer<int>(planes[offset + i % 4]); };
@@ -31,7 +31,7 @@ int number_at(int bits, const std::byte* planes, int i) {
   return number;
 }
 
-// The scale of group `g` of a block, and its minimum or 0.
+// The scale of group `g` of a block, and its minimum, or 0 if it has none.
 WeightStep step_at(const PanelLayout& panel, float unit, const std::byte* block, std::int64_t c,
                    std::int64_t g) {
   const auto half = [&](std::int64_t at) { return half_to_float(load<std::uint16_t>(block + at + 2 * c)); };
@@ -47,7 +47,7 @@ WeightStep step_at(const PanelLayout& panel, float unit, const std::byte* block,
   return {half(0) * static_cast<float>(pairs ? scale & 15 : scale), half(32) * static_cast<float>(minimum)};
 }
 
-// Output c of a strip of weights for 8-bit products.
+// Unpacks output c of a strip of weights for 8-bit products.
 void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
   const PanelLayout& panel = panel_layout(format);
   const float unit = panel.header_bytes > 0 ? load<float>(strip + 4 * c) : 1;
@@ -69,7 +69,7 @@ void unpack_numbers(PackedFormat format, const std::byte* strip, std::int64_t c,
   }
 }
 
-// Output c of a strip of points.
+// Unpacks output c of a strip of points.
 void unpack_points(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
   const PanelLayout& panel = panel_layout(format);
   for (const std::byte* block = strip; k > 0; k -= kSuperBlockInputs, block += panel.block_bytes) {
@@ -82,7 +82,7 @@ void unpack_points(PackedFormat format, const std::byte* strip, std::int64_t c, 
   }
 }
 
-// Output c of a strip of codes of floats; as put_codes of pack.cc put them there.
+// Unpacks output c of a strip of float codes; the inverse of put_codes in pack.cc.
 void unpack_codes(PackedFormat format, const std::byte* strip, std::int64_t c, std::int64_t k, float* out) {
   const PanelLayout& panel = panel_layout(format);
   for (std::int64_t i = 0; i < k; ++i) {

@@ -1,7 +1,8 @@
 #pragma once
-// walk_state: all rows of one sequence over a part of its recurrent state that stays where it is: it begins
-// at zero if it is fresh, is copied where stores want it, and behind the rows that stand goes on as a copy,
-// which only drafts see. The rows themselves are the op's. Threads: any; parts of a state side by side.
+// walk_state: runs all rows of one sequence over a part of its recurrent state, which stays in place. The
+// part starts at zero if the sequence is fresh, and is copied where stores request it. After the accepted
+// rows, a copy continues, seen only by drafts. The op supplies the computation of rows. Threads: any;
+// different parts of a state may run concurrently.
 #include <cstring>
 
 #include "kernels/cpu/scratch.h"
@@ -9,7 +10,8 @@
 
 namespace pagoda::cpu {
 
-// The part: `bytes` of a piece, from `offset` floats on. rows(state, first, last) goes through those rows.
+// The part is `bytes` bytes of a piece, starting `offset` floats into it. rows(state, first, last) computes
+// those rows.
 template <class Rows>
 void walk_state(const LayerStates& states, const StateSequence& sequence, std::int32_t piece,
                 std::int64_t offset, std::size_t bytes, const Rows& rows) {
