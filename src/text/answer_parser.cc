@@ -13,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-// Content of the reasoning format -> the tool format.
+// Feeds the content of the reasoning format to the tool format.
 class ContentFeed final : public answer::AnswerOutput {
  public:
   ContentFeed(answer::MessageSink& sink, answer::MarkerLexer& tools) : sink_(sink), tools_(tools) {}
@@ -35,7 +35,7 @@ struct AnswerParser::Pipeline {
   explicit Pipeline(const AnswerParserOptions& options)
       : tools(options.tools), keep_special_tokens(options.keep_special_tokens), sink(options.calls_forced) {}
 
-  // Stages in the order of the text; without any, all is content.
+  // Adds stages in the order in which they see the text; without any stage, everything is content.
   void add(std::unique_ptr<answer::AnswerStage> stage) {
     stages.push_back(std::move(stage));
     lexers.push_back(std::make_unique<answer::MarkerLexer>(*stages.back()));
@@ -50,7 +50,7 @@ struct AnswerParser::Pipeline {
   bool keep_special_tokens;
   answer::MessageSink sink;
   std::unique_ptr<ContentFeed> feed;
-  std::vector<std::unique_ptr<answer::AnswerStage>> stages;  // the last in the text first
+  std::vector<std::unique_ptr<answer::AnswerStage>> stages;  // last stage first
   std::vector<std::unique_ptr<answer::MarkerLexer>> lexers;
   bool finished = false;
 };

@@ -1,13 +1,13 @@
 #pragma once
-// AnswerParser: a model's text, as it is written -> reasoning, content and tool calls. It knows the formats
-// of models (answer_formats.h has vLLM's names) and no protocol; it is no detokenizer and no grammar.
+// AnswerParser: splits a model's text, as it is generated, into reasoning, content and tool calls. It knows
+// the models' formats (answer_formats.h has vLLM's names) but no protocol or grammar; does not detokenize.
 //     {text, token, special} --> reasoning format --> tool format --> events
-//   * Events, joined by kind and call, are the same wherever the text is cut. A possible marker is held back
-//     until it is certain; text that turns out to be no call becomes content; white space between the parts
-//     is markup.
-//   * A call is told when it is complete, or piecewise if a grammar holds it.
+//   * Events, joined by kind and call, are the same wherever the text is split. A possible marker is held
+//     back until it is certain; text that turns out not to be a call becomes content; white space between the
+//     parts is markup.
+//   * A call is reported when it is complete, or piecewise if a grammar constrains it.
 // Cost: linear in the text. Memory: the undecided text. Source: vLLM's tool and reasoning parsers;
-// docs/tools.md lists the exceptions. Threads: none; one answer's owner.
+// docs/tools.md lists the exceptions. Threads: none; used by the owner of one answer.
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>
@@ -22,62 +22,65 @@
 
 namespace pagoda {
 
-// A piece of the answer, as the detokenizer gives it, special tokens written out.
+// A piece of the answer as the detokenizer produces it, with special tokens spelled out.
 struct AnswerPiece {
   std::string_view text;
-  std::optional<TokenId> token;  // absent: text alone, whose markers are known by their spelling
-  bool special = false;          // the token is a special one: harmony's markers count only where it is
+  std::optional<TokenId> token;  // nullopt: only text; its markers are recognised by spelling
+  bool special = false;          // special token: harmony's markers count only if special
 };
 
 struct AnswerEvent {
   enum class Kind {
-    reasoning,       // `text` continues the reasoning
-    content,         // `text` continues the visible answer
-    call_begun,      // `text` is the function's name; call_id is the model's own id, where the format has one
+    reasoning,  // `text` continues the reasoning
+    content,    // `text` continues the visible answer
+    // `text` is the function's name; call_id is the model's id for the call, if the format has one.
+    call_begun,
     call_arguments,  // `text` continues the arguments: JSON, unless the model wrote something else
     call_ended,
   };
   Kind kind;
-  std::int32_t call = -1;  // which call of this answer, from 0; -1 where it is none
+  std::int32_t call = -1;  // index of the call in this answer, from 0; -1 for other kinds
   std::string text = {};
   std::string call_id = {};
 
   bool operator==(const AnswerEvent&) const = default;
 };
 
-// A tool that the request declares. Formats that write bare text take the types of arguments from its schema.
+// A tool declared by the request. Formats that write arguments as bare text take their types from the schema.
 struct DeclaredTool {
   std::string name;
   boost::json::object parameters;  // JSON Schema; may be empty
 };
 
 struct AnswerParserOptions {
-  std::string tool_parser;       // a name of answer_formats.h; empty: tool markup is plain text
-  std::string reasoning_parser;  // likewise
-  // Shared, so that every choice of an answer reads with the same ones. Null: none.
+  std::string tool_parser;       // a name from answer_formats.h; empty: tool markup is plain text
+  std::string reasoning_parser;  // likewise; empty: reasoning markup is plain text
+  // Shared by all choices of an answer. May be null.
   std::shared_ptr<const std::vector<DeclaredTool>> tools;
-  bool keep_special_tokens = false;  // those that no format means something by are text; else left out
-  // Given: a grammar holds the calls to this shape of the format's: arguments are told as written.
+  // True: special tokens without a meaning in the format become text; false: they are dropped.
+  bool keep_special_tokens = false;
+  // If set, a grammar constrains calls to this shape of the format, and arguments are reported as they are
+  // generated.
   const CallShape* held_shape = nullptr;
-  // The grammar lets nothing but calls be written: what is left of a call that was cut off is no content.
+  // The grammar permits only calls: the remainder of a truncated call is not content.
   bool calls_forced = false;
   bool calls_allowed = true;  // false (tool_choice none): tool markup stays content
-  // Whether the prompt has already opened the reasoning (prompt_opens_reasoning in answer_formats.h). Absent:
-  // what the format's models usually do.
+  // True if the prompt has already opened the reasoning (prompt_opens_reasoning in answer_formats.h).
+  // nullopt: the usual behaviour of the format's models.
   std::optional<bool> starts_in_reasoning;
 };
 
 class AnswerParser {
  public:
-  // invalid_argument, naming the flag, for a name that no format has.
+  // invalid_argument, naming the flag, for an unknown name.
   static Result<AnswerParser> create(AnswerParserOptions options);
   ~AnswerParser();
   AnswerParser(AnswerParser&&) noexcept;
   AnswerParser& operator=(AnswerParser&&) noexcept;
 
-  // Appends to `events` what is now certain.
+  // Appends the events that are now certain to `events`.
   void push(const AnswerPiece& piece, std::vector<AnswerEvent>& events);
-  // The answer is over: settles what is open. Nothing may be pushed afterwards.
+  // Ends the answer and resolves undecided text. push() must not be called afterwards.
   void finish(std::vector<AnswerEvent>& events);
 
  private:

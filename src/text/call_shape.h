@@ -1,6 +1,6 @@
 #pragma once
-// CallShape: how a tool format writes its calls, to the letter, so that a grammar can hold them and a reader
-// can tell arguments while they are written. Not how calls are read that nothing holds (answer_parser.h).
+// CallShape: the exact text of a tool format's calls, so that a grammar can constrain them and a parser can
+// report arguments while they are generated. Unconstrained calls are parsed by answer_parser.h.
 //
 //     section_begin  begin NAME middle ARGUMENTS end  separator  begin NAME middle …  section_end
 //
@@ -15,43 +15,45 @@ namespace pagoda {
 struct CallShape {
   std::string_view tool_parser;         // vLLM's name of the format
   std::string_view begin;               // before the name
-  std::string_view middle;              // between the name and the arguments; "{name}" in it: the name again
-  std::string_view end;                 // behind the arguments
-  std::string_view section_begin = {};  // around all calls; empty: none
+  std::string_view middle;              // between the name and the arguments; "{name}" in it repeats the name
+  std::string_view end;                 // after the arguments
+  std::string_view section_begin = {};  // around all calls; may be empty
   std::string_view section_end = {};
   std::string_view separator = {};
-  // How arguments are written: JSON, or a form of api/call_arguments.h.
+  // How arguments are written: "json", or a form of api/call_arguments.h.
   std::string_view style = "json";
   bool repeats = true;  // there may be several calls
-  bool marked = true;   // its first bytes are no ordinary text, so that a call among text can be told
+  // Its first bytes never occur in ordinary text, so that a call within text is recognisable.
+  bool marked = true;
 
-  std::string_view mark = {};   // part of their beginning that no text has by chance; empty: all of it
-  std::string_view token = {};  // models write so whose vocabulary has this token; empty: whatever it has
-  // Its markers are tokens of the vocabulary: what spells them is text (harmony).
+  // The part of the beginning that never occurs in text by chance; empty: the whole beginning.
+  std::string_view mark = {};
+  std::string_view token = {};  // used by models whose vocabulary has this token; empty: any vocabulary
+  // Markers are tokens of the vocabulary; the same characters spelled out are text (harmony).
   bool by_token = false;
 
-  // The text that begins the calls, from which on a grammar holds them.
+  // The text that begins the calls; a grammar applies from there on.
   std::string_view opening() const { return section_begin.empty() ? begin : section_begin; }
   std::string_view trigger() const { return mark.empty() ? opening() : mark; }
 };
 
 std::span<const CallShape> call_shapes();
 using KnowsToken = std::function<bool(std::string_view)>;
-// Null: the format has none here; a call that has to be held is then written as hermes writes it.
+// Null if the format has no shape for this vocabulary; a constrained call is then written in hermes's shape.
 const CallShape* find_call_shape(std::string_view tool_parser, const KnowsToken& knows_token);
 const CallShape& hermes_call_shape();
 
-// How a model writes its reasoning, likewise.
+// The exact text around a model's reasoning.
 struct ReasoningShape {
   std::string_view begin;
   std::string_view end;
   std::vector<std::string_view> more_ends = {};
-  std::string_view behind = {};        // has to follow its end
-  std::string_view answer_begin = {};  // before an answer that is no call
-  bool by_token = false;               // as of calls
+  std::string_view behind = {};        // required after the end marker
+  std::string_view answer_begin = {};  // precedes an answer without calls
+  bool by_token = false;               // as in CallShape
 };
-// The shape of one of --reasoning-parser's formats, or of a tool format that reads whole messages; empty
-// begin and end: it cannot be held.
+// The shape of a --reasoning-parser format, or of a tool format that parses whole messages. Empty `begin` and
+// `end` if the reasoning cannot be constrained.
 ReasoningShape reasoning_shape(std::string_view parser);
 
 }  // namespace pagoda

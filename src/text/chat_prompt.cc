@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 16> kReserved = {
     "strftime_now",  "tokenizer", "conversation", "return_dict",           "namespace",
     "return_tensors"};
 
-// Appended to the message to be continued, and looked for in the prompt. The space tells whether the template
-// trims. As transformers.
+// Appended to the message to be continued, then searched for in the prompt. The space reveals whether the
+// template trims. As in transformers.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Status bad_field(std::string param, std::string_view what) {
@@ -31,7 +31,7 @@ Status bad_field(std::string param, std::string_view what) {
   return invalid_argument(std::move(message)).with_param(std::move(param));
 }
 
-// Cuts `prompt` at the tag. False: the template does not show it.
+// Cuts `prompt` at the tag. False if the template does not show it.
 bool cut_at_tag(RenderedText& prompt) {
   const std::string_view bare = kTag.substr(0, kTag.size() - 1);
   const std::size_t tag = prompt.text.rfind(bare);

@@ -26,7 +26,7 @@ struct ChatTemplate::Program {
 
 namespace {
 
-// The template's own words where it raised them; otherwise what failed and where.
+// The template's own message if it raised the error; otherwise the cause and its location.
 Status to_status(const jinja::TemplateError& error) {
   if (error.kind() == jinja::ErrorKind::raised) return invalid_argument(error.message());
   std::string where = error.line() > 0 ? " (line " + std::to_string(error.line()) + ")" : "";
@@ -71,7 +71,7 @@ Result<ChatTemplate> ChatTemplate::parse(std::string source, TemplateOptions opt
   try {
     program.code = jinja::parse(
         jinja::tokenize(program.source, {program.options.trim_blocks, program.options.lstrip_blocks}),
-        3 * program.options.limits.max_depth);  // a bracket is two or three levels of the grammar
+        3 * program.options.limits.max_depth);  // a bracket takes two or three levels of the grammar
     jinja::resolve_names(program.code, {jinja::is_filter, jinja::is_test});
   } catch (const jinja::TemplateError& error) {
     return to_status(error);

@@ -14,7 +14,7 @@
 
 namespace pagoda {
 
-// As a server renders: 200 ms of the thread's own time, and no more.
+// The options used by servers: a limit of 200 ms of the thread's CPU time.
 TemplateOptions timed_template_options();
 
 class ChatTemplate {
@@ -24,16 +24,17 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // invalid_argument with the template's own text when it calls raise_exception, or a limit is reached.
+  // invalid_argument, with the template's own text if it called raise_exception, or if a limit is reached.
   Result<RenderedText> render(const boost::json::object& context) const;
 
   const std::string& source() const;
 
-  // Whether it shows messages of a role that is none of OpenAI's: of any, or it names this one (Granite's
-  // "control", or "document" for "document {…}").
+  // True if the template shows messages of a role that is not one of OpenAI's: it accepts any role, or names
+  // this one (Granite's "control", or "document" for "document {…}").
   bool shows_role(std::string_view role) const;
 
-  // Which conversations it shows whole. Found out at the first call, which may take up to 0.2 seconds.
+  // Which conversations the template shows completely. Determined on the first call, which may take up to 0.2
+  // seconds.
   const TemplateTraits& traits() const;
 
  private:

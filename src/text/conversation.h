@@ -1,8 +1,8 @@
 #pragma once
-// Conversation: what a client and a model have said so far, in no protocol's form. Protocols (api/) make it
-// from their JSON; chat_prompt.h renders it with the model's template. What a model says back comes as
-// AnswerEvents (answer_parser.h). Not the prompt, and no tokens. Plain data; whoever makes one has checked
-// it. Threads: none.
+// Conversation: the messages between a client and a model so far, independent of protocols. Protocols (api/)
+// build it from their JSON; chat_prompt.h renders it with the model's template. The model's answers arrive as
+// AnswerEvents (answer_parser.h). Contains neither prompt nor tokens. Plain data, validated by its creator.
+// Threads: none.
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
@@ -14,40 +14,40 @@
 namespace pagoda {
 
 struct ContentPart {
-  enum class Kind { text };  // kinds that the served models take
+  enum class Kind { text };  // kinds that the served models accept
   Kind kind = Kind::text;
   std::string text;
 };
 
-// A message's content as it was given: templates tell a text from a list of one.
+// A message's content in the form given by the client: templates distinguish a text from a list of one text.
 struct Content {
   enum class Form { none, text, parts };
   Form form = Form::none;
-  std::vector<ContentPart> parts;  // exactly one of Form::text, none of Form::none
+  std::vector<ContentPart> parts;  // exactly one for Form::text, none for Form::none
 
   static Content of(std::string text) { return {.form = Form::text, .parts = {{.text = std::move(text)}}}; }
-  // Templates add to a text: what has none, beside calls, is an empty one.
+  // Templates concatenate content with other text: missing content (beside calls) becomes an empty text.
   void be_text() {
     if (form == Form::none) *this = of("");
   }
-  // The parts on lines of their own.
+  // The parts, each on its own line.
   std::string joined() const;
-  // Becomes one text, in which an empty line stands before `more`.
+  // Converts the content to one text and appends `more` after an empty line.
   void add(const Content& more);
 };
 
-// The arguments of a call: what the model wrote, so it may be anything.
+// The arguments of a call, as written by the model: not necessarily valid.
 struct ToolArguments {
   boost::json::object object = {};
-  std::string text = {};  // as it was given; empty: as an object
-  bool is_object = true;  // false: `text` is not the JSON of an object
+  std::string text = {};  // as given by the client; empty if given as an object
+  bool is_object = true;  // false: `text` is not a JSON object
 };
 
-// A call of a tool, in a message of the assistant.
+// A tool call in an assistant message.
 struct ToolCall {
-  // As templates read it: {"id", "type": "function", "function": {"name", "arguments"}}, in the order in
-  // which it was given, which some templates print. The arguments are an object where they can be read as
-  // one, else a text.
+  // The JSON passed to templates: {"id", "type": "function", "function": {"name", "arguments"}}, with keys in
+  // the order given by the client, which some templates print. The arguments are an object if they parse as
+  // one, otherwise a string.
   boost::json::object shown;
   std::string arguments_text = {};  // ToolArguments::text
 
@@ -56,23 +56,23 @@ struct ToolCall {
   void set_arguments(ToolArguments arguments);
 };
 
-// Nine letters and digits, which is what Mistral's templates take as the id of a call: `id` itself, or a hash
-// of it.
+// A call id of nine letters and digits, as Mistral's templates require: `id` itself if it has that form,
+// otherwise a hash of it.
 std::string short_call_id(std::string_view id);
 
 // A tool that the model may call.
 struct ToolSpec {
   std::string name;
   boost::json::object parameters;  // JSON Schema; may be empty
-  bool strict = false;             // arguments have to be of the schema
-  // The grammar, in Lark or as a regular expression, of a tool whose only argument "input" is a text; empty:
-  // any text.
+  bool strict = false;             // arguments must conform to the schema
+  // Set for a tool whose only argument, "input", is a text: its grammar, in Lark or as a regular expression;
+  // empty for any text.
   struct Text {
     std::string syntax = {}, grammar = {};  // syntax: "lark" or "regex"
   };
   std::optional<Text> text = {};
-  // As templates read it: {"type": "function", "function": {"name", "description", "parameters"}}, in the
-  // order in which it was given.
+  // The JSON passed to templates: {"type": "function", "function": {"name", "description", "parameters"}},
+  // with keys in the order given by the client.
   boost::json::object shown;
 
   static ToolSpec of(std::string_view name, std::string_view description, boost::json::object parameters);
@@ -83,17 +83,18 @@ struct ChatMessage {
   Content content = {};
   std::optional<std::string> reasoning = {};  // the assistant's reasoning before its answer
   std::vector<ToolCall> tool_calls = {};
-  std::optional<std::string> name = {};          // the speaker, or the tool that answers
-  std::optional<std::string> tool_call_id = {};  // which call a tool's message answers
+  std::optional<std::string> name = {};          // the speaker, or the tool that produced the result
+  std::optional<std::string> tool_call_id = {};  // the call that a tool message answers
 };
 
 struct Conversation {
   std::vector<ChatMessage> messages;
-  std::vector<ToolSpec> tools;          // those that the template shall show
-  boost::json::value documents;         // null or a list; as the template wants it
-  boost::json::object template_kwargs;  // further names for the template
-  bool add_generation_prompt = true;    // the prompt ends with the beginning of the assistant's turn
-  bool continue_final_message = false;  // it ends where the last message's content ends, to go on with it
+  std::vector<ToolSpec> tools;          // tools to show to the model
+  boost::json::value documents;         // null or a list, passed to the template as is
+  boost::json::object template_kwargs;  // additional variables for the template
+  bool add_generation_prompt = true;    // end the prompt with the start of an assistant turn
+  // End the prompt at the end of the last message's content, to continue it.
+  bool continue_final_message = false;
 };
 
 }  // namespace pagoda

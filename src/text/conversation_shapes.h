@@ -1,5 +1,5 @@
 #pragma once
-// For tests only: the shapes of conversations that clients send, each message with a word of its own.
+// For tests only: typical shapes of client conversations; each message contains a unique word.
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -12,8 +12,9 @@ namespace pagoda {
 struct ConversationShape {
   std::string_view name;
   Conversation conversation;
-  std::vector<std::string> words;  // words of the messages, in the order in which a prompt should have them
-  std::vector<std::string> also = {};  // that stand anywhere
+  // Words of the messages, in the order in which the prompt must contain them.
+  std::vector<std::string> words;
+  std::vector<std::string> also = {};  // words that may occur anywhere
 };
 
 class ShapeBuilder {
@@ -28,7 +29,7 @@ class ShapeBuilder {
     shape_.conversation.messages.push_back({.role = std::string(role), .content = std::move(content)});
     return *this;
   }
-  // The assistant calls a tool, `text` beside it or no content at all.
+  // The assistant calls a tool; `text`: with a text beside the call, otherwise without content.
   ShapeBuilder& call(bool text = false, int count = 1) {
     ChatMessage message{.role = "assistant"};
     if (text) message.content = Content::of(word());

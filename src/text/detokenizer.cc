@@ -5,10 +5,11 @@
 namespace pagoda {
 namespace {
 
-// How far back a prompt can matter: the bytes of a character, the token before a repeated one.
+// The number of prompt tokens that can affect the text: the bytes of a character, the token before a repeated
+// one.
 constexpr std::size_t kMinContext = 16, kMaxContext = 256;
 
-// For tokenizers without a decoder of their own (fakes in tests): bytes joined.
+// For tokenizers without their own decoder (fakes in tests): concatenates bytes.
 class BytesStream final : public TokenTextStream {
  public:
   BytesStream(const Tokenizer& tokenizer, bool skip_special_tokens)
@@ -35,8 +36,8 @@ std::unique_ptr<TokenTextStream> Tokenizer::text_stream(bool skip_special_tokens
 IncrementalDetokenizer::IncrementalDetokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
                                                std::span<const TokenId> prompt)
     : stream_(tokenizer.text_stream(skip_special_tokens)) {
-  // The end of the prompt, with at least one token that is text: otherwise the stream would take what
-  // follows for the beginning of a text.
+  // The end of the prompt, with at least one token that has text: otherwise the stream would treat the
+  // following text as the beginning of a text.
   std::size_t length = 0;
   bool has_text = false;
   while (length < prompt.size() && length < kMaxContext && (length < kMinContext || !has_text)) {

@@ -17,7 +17,7 @@ using Messages = std::vector<ChatMessage>;
 bool is_system(const ChatMessage& message) { return message.role == "system" || message.role == "developer"; }
 bool is_result(const ChatMessage& message) { return message.role == "tool" || message.role == "function"; }
 
-// `more` was said in the same turn.
+// Merges `more`, a message of the same turn, into `message`.
 void join(ChatMessage& message, ChatMessage more) {
   if (more.content.form != Content::Form::none) {
     message.content.be_text();
@@ -83,7 +83,7 @@ class Normaliser {
         property.value().as_object()["description"] = "";
   }
 
-  // As a system message, for a template that knows no tools.
+  // Writes the tools as a system message, for a template that does not support tools.
   void write_tools() {
     if (conversation_.tools.empty()) return;
     std::string text = "# Tools\n<tools>\n";
@@ -101,8 +101,8 @@ class Normaliser {
 
   // ---- calls and their results ----
 
-  // Neighbours of the assistant that must be one message. A call waits for its result: what the assistant
-  // says meanwhile belongs to the same turn.
+  // True for consecutive assistant messages that must be merged. A call waits for its result: assistant
+  // messages in between belong to the same turn.
   bool is_one_turn(const ChatMessage& before, const ChatMessage& message) const {
     if (message.role != "assistant" || before.role != "assistant") return false;
     return !before.tool_calls.empty() || !traits_.assistant_pairs ||
@@ -175,8 +175,9 @@ class Normaliser {
     messages_ = std::move(out);
   }
 
-  // The text of a message that has calls, for a template that shows no text beside them, becomes a message of
-  // its own; where two messages of the assistant cannot be, it is given back for the result that follows.
+  // Moves the text of a message with calls into a separate message, for a template that does not show text
+  // beside calls. If consecutive assistant messages are not possible, returns the text, to be added to the
+  // result that follows.
   std::string part_from_text(ChatMessage& message, Messages& out) const {
     std::string text = message.content.joined();
     if (text.empty()) return {};
@@ -195,7 +196,7 @@ class Normaliser {
       arguments = json::object();
   }
 
-  // As text, for a template that knows no calls.
+  // Writes calls as text, for a template that does not support calls.
   static void write_calls(ChatMessage& message) {
     std::string text = message.content.joined();
     for (ToolCall& call : message.tool_calls) {
@@ -214,7 +215,7 @@ class Normaliser {
     return {.role = "user", .content = Content::of(std::move(text))};
   }
 
-  // One call a message, each before the results that name it.
+  // Splits calls into one message each, placed before the results that refer to them.
   static void split_calls(Messages& out, std::size_t first) {
     ChatMessage message = std::move(out[first]);
     Messages results(std::make_move_iterator(out.begin() + static_cast<std::ptrdiff_t>(first) + 1),
@@ -254,7 +255,7 @@ class Normaliser {
     return message.role == "developer" ? traits_.developer_later : traits_.system_later;
   }
 
-  // System messages that the template does not show where they stand become part of the user's turns.
+  // Moves system messages that the template does not show in place into the user's turns.
   void fold_from(std::size_t kept) {
     if (!traits_.system_later && traits_.developer_later)
       for (std::size_t i = 1; i < messages_.size(); ++i)

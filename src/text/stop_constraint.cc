@@ -87,7 +87,7 @@ class Both final : public TokenConstraint {
   std::vector<MaskWord> other_;
 };
 
-// A factory of what `make` makes.
+// A factory of the constraints that `make` creates.
 template <class Make>
 class Factory final : public TokenConstraintFactory {
  public:

@@ -17,7 +17,8 @@ StopMatcher::Outcome StopMatcher::push(std::string_view text, bool may_stop) {
   const std::size_t num_held = held_.size();
   held_ += text;
   if (may_stop) {
-    // The one that is complete first, whatever the pieces; of those that end together, the longest.
+    // The stop string that is complete first, however the text is split; of those that end together, the
+    // longest.
     std::size_t best_begin = 0, best_end = std::string::npos;
     for (const std::string& stop : stop_strings_) {
       const std::size_t from = num_held >= stop.size() ? num_held - stop.size() + 1 : 0;
@@ -36,7 +37,7 @@ StopMatcher::Outcome StopMatcher::push(std::string_view text, bool may_stop) {
       return outcome;
     }
   }
-  // Keep the longest end that begins a stop string (and is not all of it: then it was passed over).
+  // Holds back the longest suffix that is a proper prefix of a stop string; a complete one was ignored above.
   std::size_t keep = 0;
   for (const std::string& stop : stop_strings_) {
     std::size_t length = std::min(stop.size() - 1, held_.size());

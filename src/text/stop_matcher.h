@@ -1,6 +1,6 @@
 #pragma once
-// StopMatcher: finds the first stop string in a growing text and holds back what may be the beginning
-// of one, so that no part of a stop string is ever emitted.
+// StopMatcher: finds the first stop string in a growing text, and holds back text that may be the start of
+// one, so that no part of a stop string is ever emitted.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,11 +14,11 @@ class StopMatcher {
 
   struct Outcome {
     std::string text;                        // safe to emit now
-    std::optional<std::string> stop_string;  // set once: the text is over
+    std::optional<std::string> stop_string;  // set once: the text ends here
   };
-  // `may_stop` is false while min_tokens is not reached: then matches are passed over.
+  // `may_stop` is false until min_tokens is reached; matches are then ignored.
   Outcome push(std::string_view text, bool may_stop = true);
-  std::string finish();  // the text ended otherwise: what was held back
+  std::string finish();  // the text ended for another reason: returns the text held back
 
  private:
   std::vector<std::string> stop_strings_;

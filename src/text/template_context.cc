@@ -15,7 +15,7 @@ json::value shown(const Content& content) {
   return parts;
 }
 
-// Reasoning goes under both names that templates read.
+// Reasoning is provided under both names that templates use.
 json::object shown(ChatMessage& message) {
   json::object out{{"role", message.role}, {"content", shown(message.content)}};
   if (!message.tool_calls.empty()) {

@@ -9,10 +9,10 @@
 namespace pagoda {
 
 struct TemplateTokens {
-  std::string bos, eos;  // as text; empty where the model has none
+  std::string bos, eos;  // as text; empty if the model has none
 };
 
-// Everything is shown as it stands in `conversation`, which is consumed.
+// Shows everything exactly as in `conversation`, which is consumed.
 boost::json::object template_context(Conversation conversation, const TemplateTokens& tokens);
 
 }  // namespace pagoda

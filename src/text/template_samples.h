@@ -1,5 +1,5 @@
 #pragma once
-// For tests only: small chat templates, each with the rules and the refusals of a family of real ones.
+// For tests only: small chat templates, each with the rules and the refusals of a family of real templates.
 #include <string_view>
 #include <vector>
 
@@ -9,12 +9,12 @@ struct TemplateSample {
   std::string_view name, source;
 };
 
-// Prints every role and every content: ChatML as fine-tuners write it. Knows no tools.
+// Prints every role and content: ChatML as fine-tuners write it. Does not support tools.
 inline constexpr std::string_view kChatml =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-// Qwen 2.5 and 3: other roles than these four are left out, a later system message is shown.
+// Qwen 2.5 and 3: omits all roles but these four; shows a later system message.
 inline constexpr std::string_view kQwen3 = R"(
 {%- if tools %}<|im_start|>system
 {% if messages[0].role == 'system' %}{{ messages[0].content + '\n\n' }}{% endif %}<tools>
@@ -38,7 +38,8 @@ inline constexpr std::string_view kQwen3 = R"(
 {% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %})";
 
-// Qwen 3.5 and later: only a first system message, a user is a must, arguments are walked through.
+// Qwen 3.5 and later: accepts only a leading system message, requires a user message, iterates over
+// arguments.
 inline constexpr std::string_view kQwen35 = R"(
 {%- macro show(content) %}{% if content is string %}{{ content }}{% elif content is none %}{% else %}
 {%- for part in content %}{{ part.text }}{% endfor %}{% endif %}{% endmacro %}

@@ -19,7 +19,7 @@ namespace json = boost::json;
 using Words = std::initializer_list<std::string_view>;
 
 constexpr TimeNs kMaxTime = 200'000'000;
-// Words that no template writes by itself.
+// Words that no template contains.
 constexpr std::string_view kSystem = "qzsys", kUser = "qzusr", kAssistant = "qzast", kResult = "qzres";
 constexpr std::string_view kLater = "qzlat", kNext = "qznxt", kTool = "qzfun", kArgument = "qzarg";
 constexpr std::string_view kId = "qz0000001", kLongId = "call_qz000000001", kNamedId = "functions.qzfun:0";
@@ -77,7 +77,7 @@ class Prober {
       ++found;
     return found;
   }
-  // Each word stands behind the one before: a message that moves to the front changes the prompt's beginning.
+  // True if the words occur in this order: a message moved to the front would change the start of the prompt.
   static bool in_order(const std::optional<std::string>& text, Words words) {
     std::size_t from = 0;
     for (const std::string_view word : words) {
@@ -87,14 +87,14 @@ class Prober {
     return true;
   }
 
-  // A message in the form that the template is known to take.
+  // A message in the form that the template is known to accept.
   ChatMessage say(std::string_view role, std::string_view word) const {
     Content content = Content::of(std::string(word));
     if (const auto& forms = traits_.of(role); !forms.text && forms.parts) content.form = Content::Form::parts;
     return {.role = std::string(role), .content = std::move(content)};
   }
 
-  // A message of `role` stands between `before` and `after`.
+  // Probes a message of `role` between `before` and `after`.
   TemplateTraits::Forms forms_of(std::string_view role, const Messages& before, const Messages& after,
                                  const std::vector<ToolSpec>& tools = {}) const {
     const auto render = [&](Content content) {
@@ -104,7 +104,7 @@ class Prober {
       messages.insert(messages.end(), after.begin(), after.end());
       return prompt(std::move(messages), tools);
     };
-    // A template that prints the list itself shows its keys; one that takes the first part alone loses the
+    // A template that prints the list itself shows its keys; one that uses only the first part loses the
     // second.
     const std::optional<std::string> parts =
         render({.form = Content::Form::parts, .parts = {{.text = "qzpt1"}, {.text = "qzpt2"}}});
@@ -145,7 +145,7 @@ class Prober {
     return ToolSpec::of(kTool, "qz",
                         {{"type", "object"}, {"properties", properties}, {"required", json::array{"qzkey"}}});
   }
-  // A tool with only these fields beside its name.
+  // A tool with only these fields besides its name.
   static ToolSpec bare_tool(json::object function) {
     ToolSpec out = tool();
     function["name"] = kTool;
@@ -163,7 +163,7 @@ class Prober {
     return {.role = "assistant", .content = std::move(content), .tool_calls = std::move(calls)};
   }
   Content no_content() const { return traits_.null_content ? Content() : say("assistant", "").content; }
-  // The way of calling that the template has been found to show.
+  // A call in the form that the template was found to show.
   ToolCall good_call(std::string_view argument = kArgument) const {
     if (traits_.object_arguments) return call(argument, nullptr);
     return call(argument, json::value(json::serialize(json::object{{"qzkey", argument}})));
@@ -224,7 +224,7 @@ class Prober {
     return out;
   }
 
-  // Probes what may stand beside and behind a call.
+  // Probes what may stand beside and after a call.
   void results() {
     const ChatMessage user = say("user", kUser), one = calling(no_content(), {good_call()});
     traits_.tool = forms_of("tool", {user, one}, {}, declared_);
@@ -260,7 +260,7 @@ class Prober {
       traits_.system = {.text = false, .parts = false};
   }
 
-  // Whether a message of `role` is shown where it stands, behind any other.
+  // True if a message of `role` is shown in place after any other message.
   bool later(std::string_view role) const {
     const ChatMessage user = say("user", kUser), answer = say("assistant", kAssistant);
     const ChatMessage late = say(role, kLater), next = say("user", kNext);
@@ -289,7 +289,7 @@ class Prober {
   const ThreadCpuClock clock_;
   const TimeNs begin_ = clock_.now();
   TemplateTraits traits_;
-  std::vector<ToolSpec> declared_;  // for templates that show calls only of declared tools
+  std::vector<ToolSpec> declared_;  // for templates that show only calls of declared tools
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// AddedTokens: the tokens that are looked for in the text before the model sees it: control tokens such as
-// <|im_end|> and whatever else a tokenizer's author added.
+// AddedTokens: tokens that are matched in the text before the model sees it: control tokens such as
+// <|im_end|>, and any other tokens added by a tokenizer's author.
 // Source: Hugging Face `tokenizers`, tokenizer/added_vocabulary.rs.
 // Threads: any number of readers once built.
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace pagoda {
 struct AddedToken {
   TokenId id = -1;
   std::string content = {};
-  std::string normalized_content = {};  // text to look for if `normalized`; otherwise content
+  std::string normalized_content = {};  // text to match if `normalized`; otherwise `content` is matched
   bool single_word = false, lstrip = false, rstrip = false, normalized = false, special = false;
 };
 
@@ -27,11 +27,11 @@ class AddedTokens {
  public:
   // A token replaces an earlier one with the same content or id.
   void add(AddedToken token);
-  void build();  // after the last add()
+  void build();  // call after the last add()
 
-  // Cuts text into parts: on_part(begin, end, token), token null for ordinary text. Looks for tokens that
-  // are matched in the original text (normalized false) or in the normalized one.
-  // `is_plain(begin, end)`: may say that a match lies in text where only ordinary tokens count.
+  // Splits text into parts: on_part(begin, end, token), where token is null for ordinary text. Matches either
+  // the tokens for the original text (normalized false) or those for the normalized text. `is_plain(begin,
+  // end)` returns true if a match lies in text where only ordinary tokens count.
   template <class IsPlain, class OnPart>
   void for_each_part(std::string_view text, bool normalized, const IsPlain& is_plain,
                      const OnPart& on_part) const;
@@ -66,7 +66,7 @@ void AddedTokens::for_each_part(std::string_view text, bool normalized, const Is
       ++at;
       continue;
     }
-    // The longest token here; where the text is plain, the longest that counts there.
+    // The longest token here; in plain text, the longest one that counts there.
     Found found{at, 0, nullptr};
     trie.for_each_prefix(text.substr(at), [&](std::size_t length, std::int32_t index) {
       const AddedToken& token = tokens_[static_cast<std::size_t>(index)];

@@ -1,6 +1,6 @@
 #pragma once
-// The merge loop of byte-pair encoding over a row of symbols: again and again the best adjacent pair, and of
-// equal ones the leftmost, becomes one symbol. O(n log n); short rows take a simpler loop.
+// The merge loop of byte-pair encoding over a row of symbols: repeatedly merges the best adjacent pair (of
+// equal ones the leftmost) into one symbol. O(n log n); short rows use a simpler loop.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace pagoda {
 
-// Merges `symbols` in place. `find(left, right)` gives a const PairMap::Merge* or null; a lower rank wins.
+// Merges `symbols` in place. `find(left, right)` returns a const PairMap::Merge*, or null; lower ranks win.
 template <class Find>
 void merge_short_row(std::vector<TokenId>& symbols, const Find& find) {
   constexpr std::size_t kMax = 48;
@@ -42,7 +42,7 @@ void merge_long_row(std::vector<TokenId>& symbols, const Find& find) {
   constexpr std::uint32_t kNone = UINT32_MAX;
   const std::size_t count = symbols.size();
   std::vector<std::uint32_t> previous(count), next(count);
-  std::vector<std::uint64_t> heap;  // rank << 32 | position: the smallest first
+  std::vector<std::uint64_t> heap;  // rank << 32 | position; the smallest first
   const auto push = [&](std::size_t i) {
     if (const PairMap::Merge* merge = find(symbols[i], symbols[next[i]]))
       heap.push_back(static_cast<std::uint64_t>(merge->rank) << 32 | static_cast<std::uint32_t>(i));
@@ -64,7 +64,7 @@ void merge_long_row(std::vector<TokenId>& symbols, const Find& find) {
     if (symbols[i] < 0 || next[i] == kNone) continue;  // merged away since
     const std::size_t right = next[i];
     const PairMap::Merge* merge = find(symbols[i], symbols[right]);
-    if (!merge || merge->rank != rank) continue;  // one of the two has grown since
+    if (!merge || merge->rank != rank) continue;  // stale: one of the two has grown since
     symbols[i] = merge->id;
     symbols[right] = -1;
     next[i] = next[right];

@@ -62,7 +62,7 @@ class Bpe final : public TokenModel {
     return ok_status();
   }
 
-  // Every pair of tokens that are one together.
+  // Adds every pair of tokens whose concatenation is a token.
   void add_all_merges() {
     for (TokenId id = 0; id < vocabulary_.end_id(); ++id) {
       const std::string_view token = vocabulary_.token(id);
@@ -93,7 +93,7 @@ class Bpe final : public TokenModel {
       }
     }
     if (!cuts_before_metaspace_) return encode_word(piece, ids);
-    // No merge joins a space mark to what is before it, so words can be merged one by one.
+    // No merge joins a space mark to the text before it, so words can be merged one by one.
     std::size_t begin = 0, at = piece.find(kMetaspace, 1);
     while (at != std::string_view::npos) {
       if (!piece.substr(0, at).ends_with(kMetaspace)) {
@@ -131,7 +131,7 @@ class Bpe final : public TokenModel {
   }
 
   // Unknown characters: dropped if there is no unknown token; a run of them may share one. The reference
-  // implementation writes the token down only when a known character or the end follows.
+  // implementation emits the token only when a known character or the end follows.
   class Unknowns {
    public:
     explicit Unknowns(const Bpe& model) : model_(model) {}

@@ -7,12 +7,12 @@
 
 namespace pagoda {
 
-// The characters' UTF-8 spelling (one or two bytes) of each byte.
+// For each byte, the UTF-8 encoding (one or two bytes) of its character.
 const std::array<std::string, 256>& byte_level_alphabet();
 
 void append_byte_level(std::string& out, std::string_view bytes);
 
-// The inverse. False, with `out` unchanged, if `text` has a character outside of the alphabet.
+// The inverse. False, leaving `out` unchanged, if `text` has a character outside the alphabet.
 bool append_from_byte_level(std::string& out, std::string_view text);
 
 }  // namespace pagoda

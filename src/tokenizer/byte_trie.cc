@@ -8,7 +8,7 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, std::int32_t>> entrie
   std::fill(std::begin(first_), std::end(first_), -1);
   std::sort(entries.begin(), entries.end());
   std::erase_if(entries, [](const auto& entry) { return entry.first.empty(); });
-  // Breadth first: a node stands for a run of sorted entries that share their first `depth` bytes.
+  // Breadth first: a node represents a run of sorted entries that share their first `depth` bytes.
   struct Pending {
     std::int32_t node;  // -1: the root
     std::size_t begin, end, depth;

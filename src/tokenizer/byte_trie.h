@@ -1,6 +1,6 @@
 #pragma once
-// ByteTrie: finds all strings of a set that a text has at a position. Built once from the whole set.
-// Threads: any number of readers once built.
+// ByteTrie: finds all strings of a set that occur in a text at a given position. Built once from the whole
+// set.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace pagoda {
 class ByteTrie {
  public:
   ByteTrie() = default;
-  // Pairs of a non-empty string and its value (>= 0); of equal strings the greatest value stays.
+  // Pairs of a non-empty string and its value (>= 0); for equal strings the greatest value is kept.
   explicit ByteTrie(std::vector<std::pair<std::string_view, std::int32_t>> entries);
 
   bool empty() const { return nodes_.empty(); }
@@ -33,7 +33,7 @@ class ByteTrie {
 
  private:
   struct Node {
-    std::int32_t first_child = -1;  // children lie together, ascending by byte
+    std::int32_t first_child = -1;  // children are contiguous, in ascending order of byte
     std::uint16_t num_children = 0;
     unsigned char byte = 0;
     std::int32_t value = -1;

@@ -45,7 +45,8 @@ std::optional<Charsmap::Match> Charsmap::search(std::string_view text, bool firs
     if ((unit & (1u << 31 | 0xFF)) != c) break;
     node ^= offset(unit);
     const bool whole = i + 1 == text.size() || !is_utf8_continuation(text[i + 1]);
-    if (whole && (unit >> 8 & 1)) {  // a key that ends inside a character would leave the rest of it alone
+    // A key that ends inside a character would leave the rest of the character.
+    if (whole && (unit >> 8 & 1)) {
       if (node >= units_.size()) break;
       const std::size_t at = units_[node] & ~(1u << 31);
       const std::size_t end = at < replacements_.size() ? replacements_.find('\0', at) : std::string::npos;
@@ -70,8 +71,8 @@ class Precompiled final : public Normalizer {
     for (std::size_t at = 0; at < in.size();) {
       const std::size_t end = next_grapheme_end(in, at);
       const std::string_view grapheme = in.substr(at, end - at);
-      // A short cluster is replaced as a whole even if the map knows only its beginning: what the
-      // reference implementation does.
+      // A short cluster is replaced as a whole even if the map only knows its beginning, as in the reference
+      // implementation.
       if (grapheme.size() < 6) {
         if (const auto match = map_.shortest(grapheme)) {
           out.append(match->replacement, text.origin(at));

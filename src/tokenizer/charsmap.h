@@ -14,12 +14,12 @@ namespace pagoda {
 
 class Charsmap {
  public:
-  // corrupt_data if the sizes do not fit. Empty bytes give an empty map.
+  // corrupt_data if the sizes do not match. Empty bytes give an empty map.
   static Result<Charsmap> parse(std::string_view bytes);
 
   struct Match {
-    std::size_t length;            // bytes of text replaced
-    std::string_view replacement;  // lives as long as the map
+    std::size_t length;            // bytes of text to replace
+    std::string_view replacement;  // valid as long as the map
   };
   std::optional<Match> shortest(std::string_view text) const { return search(text, true); }
   std::optional<Match> longest(std::string_view text) const { return search(text, false); }

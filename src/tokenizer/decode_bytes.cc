@@ -15,7 +15,7 @@ class StepMaker final : public DecodeStepMaker {
   bool fuses() const override { return kFuses; }
 };
 
-// Bytes of the byte-level alphabet, made text as one whole: characters may span tokens.
+// Bytes of the byte-level alphabet, decoded as a whole: characters may span tokens.
 class ByteLevel final : public DecodeStep {
  public:
   void push(std::string_view token) override {
@@ -48,12 +48,12 @@ int hex(char c) {
 int byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   const int high = hex(token[3]), low = hex(token[4]);
-  if (token[3] == '+' && low >= 0) return low;  // Rust's number parser takes a sign
+  if (token[3] == '+' && low >= 0) return low;  // Rust's number parser accepts a sign
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-// A run of <0xNN> tokens is one string of bytes: text if it is UTF-8 as a whole, otherwise one U+FFFD for
-// each byte. So the run must end before anything of it is certain.
+// A run of <0xNN> tokens is one byte string: text if it is UTF-8 as a whole, otherwise one U+FFFD per byte.
+// So nothing of a run is certain until it ends.
 class ByteFallback final : public DecodeStep {
  public:
   void push(std::string_view token) override {
@@ -128,7 +128,7 @@ class ByteRun final : public DecodeStep {
     for (std::size_t i = 0; i < bytes_.size(); ++i) next_->push(kReplacement);
     bytes_.clear();
   }
-  std::string bytes_;  // the beginning of one character
+  std::string bytes_;  // an incomplete character
 };
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Decode steps that a single token in chunks passes through unwaited-for: they hold back only what may still
+// Decode steps that pass a single token in chunks through without delay: they hold back only what may still
 // change.
 #include <algorithm>
 
@@ -52,8 +52,8 @@ class FuseMaker final : public DecodeStepMaker {
   bool fuses() const override { return true; }
 };
 
-// Strip on one token in chunks: takes up to `start` leading characters off, and holds up to `stop`
-// trailing ones back until it is clear that something follows.
+// Strip on one token in chunks: removes up to `start` leading characters, and holds up to `stop` trailing
+// ones back until it is clear that more text follows.
 class StripChunks final : public DecodeStep {
  public:
   StripChunks(const std::string& content, std::size_t start, std::size_t stop)
@@ -115,7 +115,7 @@ class StripMaker final : public DecodeStepMaker {
   TokenFunction whole_;
 };
 
-// Replacing a string in one token that comes in chunks: holds back what may be the pattern's beginning.
+// Replaces a string in one token that arrives in chunks: holds back a possible beginning of the pattern.
 class ReplaceChunks final : public DecodeStep {
  public:
   ReplaceChunks(const std::string& pattern, const std::string& content)

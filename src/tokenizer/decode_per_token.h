@@ -1,6 +1,6 @@
 #pragma once
-// Decode steps that turn each token into another on its own, as a function of the token and its index:
-// what most of decode_words.cc and part of decode_chunks.cc are made of. Private to the decode steps.
+// Decode steps that map each token independently, as a function of the token and its index. Most of
+// decode_words.cc and part of decode_chunks.cc consist of these. Private to the decode steps.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace pagoda {
 
-// Every `from` in `text` becomes `to`; an empty `from` stands nowhere.
+// Replaces every `from` in `text` by `to`; an empty `from` never matches.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 
-// `index` counts tokens of the stream, from 1 in mid-text.
+// `index` counts the tokens of the stream; starts at 1 in mid-text.
 using TokenFunction = std::function<std::string(std::string_view token, std::size_t index)>;
 class PerToken final : public DecodeStep {
  public:
@@ -30,7 +30,7 @@ class PerToken final : public DecodeStep {
   std::size_t index_;
 };
 
-// The same where all tokens are chunks of one: waits for the whole. Rare.
+// The same if all tokens are chunks of a single token: waits for all of them. Rare.
 class WholeText final : public DecodeStep {
  public:
   WholeText(const TokenFunction& function, DecodePosition position)

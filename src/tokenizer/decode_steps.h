@@ -1,6 +1,6 @@
 #pragma once
-// The steps that a Decoder may consist of. Source of the definitions: Hugging Face `tokenizers`, decoders/.
-// Threads: any.
+// The steps from which a Decoder can be built. Source of the definitions: Hugging Face `tokenizers`,
+// decoders/.
 #include <cstddef>
 #include <string>
 
@@ -12,12 +12,12 @@ namespace pagoda {
 // Bytes and characters: decode_bytes.cc.
 DecodeStepMakerPtr make_byte_level_decoder();
 DecodeStepMakerPtr make_byte_fallback_decoder();
-// SentencePiece's rule for runs of byte tokens: whole characters are text, each other byte is one U+FFFD.
+// SentencePiece's rule for runs of byte tokens: complete characters become text, every other byte U+FFFD.
 DecodeStepMakerPtr make_byte_run_decoder();
 
-// On one token in chunks as on many tokens: decode_chunks.cc.
+// These work on one token in chunks as well as on many tokens: decode_chunks.cc.
 // SentencePiece's rule for the start of a text: the first piece loses one leading `space`; with `all`, so
-// does every piece until some text has come.
+// does every piece until text has been produced.
 DecodeStepMakerPtr make_leading_space_decoder(std::string space, bool all);
 DecodeStepMakerPtr make_fuse_decoder();
 DecodeStepMakerPtr make_strip_decoder(std::string content, std::size_t start, std::size_t stop);

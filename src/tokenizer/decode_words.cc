@@ -1,4 +1,4 @@
-// Decode steps that put words together: what a tokenizer put between or into them is taken out again.
+// Decode steps that join words: they remove what a tokenizer put between or into them.
 #include "tokenizer/decode_per_token.h"
 #include "tokenizer/decode_steps.h"
 
@@ -18,7 +18,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 }
 namespace {
 
-// Spaces that English word pieces leave before punctuation and contractions.
+// Removes the spaces that English word pieces leave before punctuation and contractions.
 std::string clean_up(std::string text) {
   static constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -26,7 +26,7 @@ std::string clean_up(std::string text) {
   for (const auto& [from, to] : kRules) text = replace_all(text, from, to);
   return text;
 }
-// The last token's end-of-word suffix becomes nothing, that of the others a space.
+// Removes the last token's end-of-word suffix, and replaces that of the others by a space.
 class BpeSuffix final : public DecodeStep {
  public:
   explicit BpeSuffix(const std::string& suffix) : suffix_(suffix) {}
@@ -40,7 +40,7 @@ class BpeSuffix final : public DecodeStep {
     has_held_ = false;
     next_->finish();
   }
-  void settle() override {  // the prompt leaves its last word's space, or nothing
+  void settle() override {  // the prompt passes on its last word's space, or nothing
     if (has_held_ && held_.ends_with(suffix_))
       held_ = suffix_;
     else
@@ -132,7 +132,7 @@ DecodeStepMakerPtr make_ctc_decoder(std::string pad_token, std::string word_deli
   return std::make_unique<CtcMaker>(std::move(pad_token), std::move(word_delimiter), cleanup);
 }
 DecodeStepMakerPtr make_replace_decoder(Regex pattern, std::string content) {
-  // std::function copies what it holds; a Regex only moves.
+  // std::function requires a copyable target; a Regex is move-only.
   auto shared = std::make_shared<const Regex>(std::move(pattern));
   return per_token([shared, content = std::move(content)](std::string_view token, std::size_t) {
     std::string out;

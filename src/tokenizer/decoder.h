@@ -1,6 +1,6 @@
 #pragma once
-// Decoder: token strings -> text, as a stream. Each step is a small machine that takes tokens one at a time
-// and passes on what is certain, so that decoding all at once and piece by piece is the same code.
+// Decoder: token strings -> text, as a stream. Each step is a small state machine that takes tokens one at a
+// time and passes on what is certain, so that decoding at once and piece by piece use the same code.
 //
 //     tokens -> ByteFallback -> Fuse -> Strip -> UTF-8 repair -> text
 //
@@ -19,9 +19,9 @@ class DecodeStep {
  public:
   virtual ~DecodeStep() = default;
   virtual void push(std::string_view token) = 0;
-  virtual void finish() = 0;  // no more tokens: passes on what is held
-  // The text so far was a prompt: passes on what would be certain if it ended here (and is no beginning of
-  // a character that may still be completed).
+  virtual void finish() = 0;  // end of the tokens: passes on text held back
+  // The text so far was the prompt: passes on text that would be certain if it ended here, except the
+  // beginning of a character that may still be completed.
   virtual void settle() {}
   void set_next(DecodeStep* next) { next_ = next; }
 
@@ -30,16 +30,16 @@ class DecodeStep {
 };
 
 struct DecodePosition {
-  bool at_start = true;  // true at the start of the text; in mid-text nothing is stripped or left out
+  bool at_start = true;  // true at the start of the text; in mid-text nothing is stripped or omitted
 };
 
-// A Decoder's description of one step: makes its running machine.
+// A Decoder's description of one step: creates its state machine.
 class DecodeStepMaker {
  public:
   virtual ~DecodeStepMaker() = default;
-  // `fused`: all tokens arrive as chunks of a single one. Returns null where the step then does nothing.
+  // `fused`: all tokens arrive as chunks of a single token. Returns null if the step then has no effect.
   virtual std::unique_ptr<DecodeStep> make(DecodePosition position, bool fused) const = 0;
-  virtual bool fuses() const { return false; }  // passes on one single token, in chunks
+  virtual bool fuses() const { return false; }  // true if the step passes on a single token, in chunks
 };
 using DecodeStepMakerPtr = std::unique_ptr<DecodeStepMaker>;
 
@@ -49,7 +49,7 @@ class DecodeStream {
  public:
   DecodeStream(const Decoder& decoder, DecodePosition position);
   ~DecodeStream();
-  DecodeStream(const DecodeStream&) = delete;  // the steps point at each other
+  DecodeStream(const DecodeStream&) = delete;  // the steps hold pointers to each other
   DecodeStream& operator=(const DecodeStream&) = delete;
 
   void push(std::string_view token, std::string& out);

@@ -1,5 +1,5 @@
 // SuperBPE's groups of three digits, counted from the end of a run: "1234567" -> 1 234 567. Its regular
-// expression looks at the whole run from each of its digits.
+// expression scans the whole run from each of its digits.
 #include "base/utf8.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/unicode.h"
@@ -14,7 +14,7 @@ class DigitGroups final : public PreTokenizer {
  public:
   bool split(const Piece& input, PieceSink& out) const override {
     const std::string_view text = input.text;
-    std::size_t begin = 0;  // start of the piece that is not cut yet
+    std::size_t begin = 0;  // start of the current piece
     const auto cut = [&](std::size_t at) {
       if (at > begin) out.piece({text.substr(begin, at - begin), input.at_origin && begin == 0});
       begin = at;

@@ -12,7 +12,8 @@
 
 namespace pagoda {
 
-// A fast hash of short strings; not for hostile keys whose collisions would matter beyond a slow load.
+// A fast hash of short strings. Not for hostile keys, unless a slow load is the only consequence of
+// collisions.
 inline std::uint64_t hash_bytes(std::string_view bytes) {
   std::uint64_t hash = 0x9E3779B97F4A7C15ull ^ bytes.size();
   const char* at = bytes.data();
@@ -46,7 +47,7 @@ class PairMap {
 
   void reserve(std::size_t count) { resize(std::bit_ceil(count * 2 + 16)); }
 
-  // The later entry of equal pairs stays, as in Hugging Face's map.
+  // For equal pairs the later entry is kept, as in Hugging Face's map.
   void set(std::int32_t left, std::int32_t right, Merge merge) {
     if ((size_ + 1) * 2 > slots_.size()) resize(slots_.empty() ? 16 : slots_.size() * 2);
     Slot& slot = slots_[find_slot(key(left, right))];

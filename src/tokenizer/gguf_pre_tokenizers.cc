@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// A piece of a pre-tokenizer chain; the chain ends with the mapping to bytes.
+// A step of a pre-tokenizer chain; the chain ends with the mapping to bytes.
 enum class Step { split, digits_each, digits_run, punctuation_run, gpt2, byte_level };
 struct ChainStep {
   Step step;

@@ -1,4 +1,4 @@
-// Tokenizer::from_gguf: the vocabularies that GGUF files carry.
+// Tokenizer::from_gguf: the vocabularies in GGUF files.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-// Files that call their tokenizer "gpt2" although it has SentencePiece's pieces, as Gemma 4's.
+// Files that name their tokenizer "gpt2" although it has SentencePiece's pieces, such as Gemma 4's.
 bool holds_pieces(std::string_view pre) {
   return pre == "gemma4" || pre == "granite-embed-multi-311m" || pre == "sarvam-moe";
 }
@@ -43,7 +43,7 @@ class GgufBuilder {
     vocabulary.reserve(source_.tokens.size(), num_bytes);
     for (std::size_t i = 0; i < source_.tokens.size(); ++i) {
       const auto id = static_cast<TokenId>(i);
-      // The first of equal spellings keeps it, as the later one could never be encoded.
+      // The first of equal spellings keeps its id, as the later one could never be encoded.
       if (!vocabulary.add_if_new(source_.tokens[i], id))
         return corrupt_data("GGUF: tokenizer.ggml.tokens is too large");
       const int type = type_of(id);
@@ -53,7 +53,7 @@ class GgufBuilder {
         token.id = id;
         token.content = token.normalized_content = source_.tokens[i];
         token.special = type != kUserDefined;
-        // SentencePiece looks for its white space symbols after spaces have become U+2581.
+        // SentencePiece matches its white space symbols after spaces have become U+2581.
         token.normalized = type == kUserDefined && token.content.find(kMetaspace) != std::string::npos;
         strip_around(token);
         if (is_valid_utf8(token.content)) parts_.added.add(std::move(token));
@@ -72,7 +72,7 @@ class GgufBuilder {
                                 "' is not supported (supported: gpt2, llama, gemma4, bert, t5)"));
   }
 
-  // The file does not say which tokens take the white space around them; tokenizer.json does.
+  // The file does not record which tokens absorb the white space around them; tokenizer.json does.
   void strip_around(AddedToken& token) const {
     if (source_.strips_behind_special)
       token.rstrip = token.content != "<unk>" && token.content != "<s>" && token.content != "<|endoftext|>";
@@ -123,7 +123,8 @@ class GgufBuilder {
     MergeList merges;
     merges.reserve(source_.merges.size());
     for (const std::string_view merge : source_.merges) {
-      // Either part may begin with a space character of a non-byte-level alphabet: look behind the first.
+      // Either part may begin with the space character of a non-byte-level alphabet: search after the first
+      // character.
       const std::size_t space = merge.find(' ', 1);
       if (space == std::string::npos)
         return corrupt_data(concat("GGUF: merge '", merge, "' is not two tokens"));
@@ -132,7 +133,7 @@ class GgufBuilder {
     return merges;
   }
 
-  // Gemma 4: SentencePiece's pieces, of which ranked merges and not scores make tokens, over the whole text.
+  // Gemma 4: SentencePiece's pieces, formed by ranked merges instead of scores, over the whole text.
   Status read_ranked_pieces(bool add_bos) {
     PAGODA_ASSIGN_OR_RETURN(const MergeList merges, read_merges());
     const TokenId unknown = known(source_.unk >= 0 ? source_.unk : 3);

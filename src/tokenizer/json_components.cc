@@ -163,7 +163,7 @@ Status read_normalizer_at(const json::value& value, int depth, NormalizerPtr& ou
   return ok_status();
 }
 
-// `last`: nothing comes behind this component but the model.
+// `last`: only the model follows this component.
 Status read_pre_tokenizer_at(const json::value& value, int depth, bool last, bool& bytes_to_model,
                              bool& needs_origins, PreTokenizerPtr& out) {
   if (depth > kMaxComponentDepth) return wrong_json("its pre-tokenizers are nested too deep");
@@ -244,7 +244,7 @@ Result<TokenId> token_id(const json::value& value) {
   return id;
 }
 
-// A text's place, or special tokens.
+// A placeholder for a text, or special tokens.
 struct TemplatePiece {
   bool is_text = false;
   std::int64_t type = 0;
@@ -277,7 +277,7 @@ Result<std::vector<TemplatePiece>> read_template(const json::array& list, const 
   return pieces;
 }
 
-// Absent: not one text behind the other, each once.
+// nullopt unless the pieces contain both texts in order, once each.
 std::optional<PostProcessor::PairWrap> pair_wrap(const std::vector<TemplatePiece>& pieces) {
   PostProcessor::PairWrap out;
   int num_texts = 0;

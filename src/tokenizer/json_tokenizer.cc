@@ -1,5 +1,5 @@
-// Tokenizer::from_json: Hugging Face's tokenizer.json. Vocabulary and merges are read straight from the text
-// (base/json_cursor.h); the small rest goes through Boost.JSON.
+// Tokenizer::from_json: Hugging Face's tokenizer.json. Vocabulary and merges are read directly from the text
+// (base/json_cursor.h); the small remainder goes through Boost.JSON.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <map>
@@ -52,7 +52,7 @@ Result<std::string> model_string(const Members& model, std::string_view key, std
 
 std::string model_type(const Members& model) {
   if (const Result<std::string> type = model_string(model, "type", ""); type && !type->empty()) return *type;
-  // Old files have no type.
+  // Old files do not state the type.
   if (model.contains("merges")) return "BPE";
   if (find_member(model, "vocab").starts_with('[')) return "Unigram";
   return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";

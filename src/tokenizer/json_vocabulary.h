@@ -1,6 +1,6 @@
 #pragma once
-// The large parts of tokenizer.json, read straight from its text: vocabularies and lists of merges.
-// Failures are corrupt_data. Threads: any.
+// The large parts of tokenizer.json, read directly from its text: vocabularies and lists of merges. Failures
+// are corrupt_data. Threads: any.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +16,12 @@ Status wrong_json(std::string_view what);
 
 // {"token": id, …}
 Status read_vocabulary(std::string_view text, Vocabulary& vocabulary);
-// [["token", score], …]; ids are places in the list.
+// ids are indices in the list
 Status read_scored_vocabulary(std::string_view text, Vocabulary& vocabulary, std::vector<double>& scores);
 
 // Splits "left right"; false if there is not exactly one space.
 bool split_merge(std::string_view line, MergeList& merges);
-// ["left right", …] or [["left", "right"], …]. `arena` holds the strings; it never grows past its first
-// capacity, so that views stay valid.
+// `arena` holds the strings; it never grows beyond its initial capacity, so that views stay valid.
 Status read_merges(std::string_view text, std::string& arena, MergeList& merges);
 
 }  // namespace pagoda

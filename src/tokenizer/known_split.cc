@@ -1,5 +1,5 @@
-// The patterns of GPT-2, Llama 3 and the Qwen family, cut by hand: every alternative can be told from one
-// or two characters. known_split_test.cc compares each with its regular expression.
+// The patterns of GPT-2, Llama 3 and the Qwen family, split by hand-written code: one or two characters
+// determine the alternative. known_split_test.cc compares each with its regular expression.
 #include <array>
 
 #include "base/utf8.h"
@@ -16,14 +16,14 @@ namespace {
 enum class Contractions {
   lower,     // 's|'t|...
   any_case,  // (?:'[sS]|'[tT]|...)
-  folded,    // (?i:'s|'t|...): also the long s
+  folded,    // (?i:'s|'t|...): includes the long s
 };
 
 struct Rules {
   Contractions contractions;
   bool gpt2;                  // " ?" before letters and numbers; newlines are ordinary white space
   std::uint16_t letter_mask;  // \p{L} or [\p{L}\p{M}]
-  std::size_t max_digits;     // digits in one piece, where not gpt2
+  std::size_t max_digits;     // digits in one piece, unless gpt2
 };
 
 constexpr auto kLetterBit = static_cast<std::uint16_t>(CharClass::letter);
@@ -53,7 +53,7 @@ class KnownSplit final : public PreTokenizer {
     }
     return table_[next_code_point(text, at)];
   }
-  // Moves `at` behind the run of characters that have (wanted) or have not (!wanted) one of `mask`.
+  // Moves `at` past the run of characters that have (wanted) or lack (!wanted) a class of `mask`.
   void skip(std::string_view text, std::size_t& at, std::uint16_t mask, bool wanted) const {
     while (at < text.size()) {
       std::size_t next = at;
@@ -62,7 +62,7 @@ class KnownSplit final : public PreTokenizer {
     }
   }
 
-  // The end of "'s" and its like at `at`, which is an apostrophe; 0 if there is none.
+  // The end of a contraction such as "'s" at `at`, which is an apostrophe; 0 if there is none.
   std::size_t contraction_end(std::string_view text, std::size_t at) const {
     const auto letter = [&](std::size_t i) -> char {
       if (i >= text.size()) return 0;
@@ -166,7 +166,7 @@ class KnownSplit final : public PreTokenizer {
 PreTokenizerPtr make_known_split(std::string_view pattern, SplitBehavior behavior, bool invert) {
   const bool isolated = behavior == SplitBehavior::isolated && !invert;
   if (pattern == kDigitGroupsPattern) return isolated ? make_digit_groups() : nullptr;
-  // The others match all of a text, so that each behaviour but these two cuts alike.
+  // The other patterns match every character of a text, so all behaviours except these two split alike.
   if (!isolated && !(behavior == SplitBehavior::removed && invert)) return nullptr;
   struct Known {
     std::string_view pattern;

@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// A normalizer that treats each character on its own: append(c, bytes, out) writes what it is turned into.
+// A normalizer that processes each character independently: append(c, bytes, out) writes its replacement.
 template <class Append>
 class PerCharacter final : public Normalizer {
  public:
@@ -162,7 +162,7 @@ class NormalizerSequence final : public Normalizer {
   std::vector<NormalizerPtr> steps_;
 };
 
-bool is_chinese_char(char32_t c) {  // the block list of the Bert normalizer, its slips included
+bool is_chinese_char(char32_t c) {  // the block list of the Bert normalizer, including its mistakes
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);

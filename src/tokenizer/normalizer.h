@@ -1,5 +1,5 @@
 #pragma once
-// Normalizers: the first step of encoding, text -> text. Each keeps, on demand, where every byte came from.
+// Normalizers: the first step of encoding, text -> text. On demand, each tracks the origin of every byte.
 // Source of the definitions: Hugging Face `tokenizers`, normalizers/.
 // Threads: any; all const.
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace pagoda {
 
 struct NormalizedText {
   std::string text;
-  // For each byte of text the offset of the character it comes from in the text that was normalized;
-  // empty unless `tracked`.
+  // For each byte of `text`, the offset of its character in the text before normalisation; empty unless
+  // `tracked`.
   std::vector<std::uint32_t> origins;
   bool tracked = false;
-  // Bound on a normalizer's output: many times the output of real models' normalizers, which write at most 18
-  // bytes for one, so that no chain of replacements fills the memory.
+  // Bound on a normalizer's output, so that no chain of replacements fills the memory. Many times the output
+  // of real models' normalizers, which write at most 18 bytes per byte.
   std::size_t max_bytes = 0;
 
   static NormalizedText of(std::string_view text, bool tracked);
-  // An empty text with the same circumstances.
+  // An empty text with the same settings.
   NormalizedText like() const {
     NormalizedText out;
     out.tracked = tracked;
@@ -36,7 +36,7 @@ struct NormalizedText {
     text += bytes;
     if (tracked) origins.insert(origins.end(), bytes.size(), origin);
   }
-  // Copies a part of `other` as it is.
+  // Appends a part of `other` unchanged.
   void append_part(const NormalizedText& other, std::size_t begin, std::size_t end) {
     text.append(other.text, begin, end - begin);
     if (tracked) {
@@ -79,7 +79,7 @@ struct SentencePieceOptions {
   std::string charsmap;  // may be empty
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
   bool whitespace_as_suffix = false;
-  std::vector<std::string> user_defined;  // symbols that the charsmap leaves alone
+  std::vector<std::string> user_defined;  // symbols that the charsmap does not change
 };
 // SentencePiece's own normalizer: longest match in the charsmap, white space rules, U+2581 for space.
 Result<NormalizerPtr> make_sentencepiece_normalizer(SentencePieceOptions options);

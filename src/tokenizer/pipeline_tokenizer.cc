@@ -49,16 +49,16 @@ class PipelineTokenizer::Encoding final : public PieceSink {
   void piece(const Piece& piece) override { model_ok_ &= parts_.model->encode(piece.text, ids_); }
 
  private:
-  // Whether a plain range reaches into [begin, end) of the original text.
+  // True if a plain range overlaps [begin, end) of the original text.
   bool is_plain(std::size_t begin, std::size_t end) const {
     const auto& ranges = options_.plain_ranges;
     auto it = std::partition_point(ranges.begin(), ranges.end(),
                                    [&](const ByteRange& range) { return range.end <= begin; });
-    while (it != ranges.end() && it->begin < end && it->begin == it->end) ++it;  // empty ones hold nothing
+    while (it != ranges.end() && it->begin < end && it->begin == it->end) ++it;  // skip empty ranges
     return it != ranges.end() && it->begin < end;
   }
 
-  // Ordinary text between tokens that are matched in the original; `base` is where it starts.
+  // Encodes ordinary text between tokens that were matched in the original text; `base` is its offset.
   Status section(std::string_view text, std::size_t base) {
     const bool parse = options_.parse_special && !parts_.added.empty(true);
     if (!parts_.normalizer) {

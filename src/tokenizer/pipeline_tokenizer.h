@@ -1,5 +1,5 @@
 #pragma once
-// PipelineTokenizer: the Tokenizer all sources build, put together from parts:
+// PipelineTokenizer: the Tokenizer built by all sources, assembled from parts:
 //
 //     text -> added tokens -> normalizer -> pre-tokenizer -> model -> post-processor -> ids
 //     ids -> token strings -> decoder -> text
@@ -30,8 +30,8 @@ struct TokenizerParts {
   PostProcessor post_processor;
   Decoder decoder;
   TokenId bos = -1, eos = -1;
-  bool needs_origins = false;  // the pre-tokenizer asks what starts the original text
-  // Encoding that token_bytes undoes.
+  bool needs_origins = false;  // the pre-tokenizer needs to know what starts the original text
+  // The encoding that token_bytes reverses.
   enum class Bytes { none, byte_level, byte_fallback } bytes = Bytes::none;
 };
 

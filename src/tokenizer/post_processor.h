@@ -1,5 +1,6 @@
 #pragma once
-// PostProcessor: what add_special_tokens puts around one encoded text, or around and between two.
+// PostProcessor: the special tokens that add_special_tokens puts around one encoded text, or around and
+// between two.
 #include <span>
 #include <vector>
 
@@ -14,10 +15,11 @@ class PostProcessor {
   };
   struct PairWrap {
     std::vector<TokenId> before, between, after;
-    std::size_t second = 0;  // first token of type 1 in `between`; its size: the second text begins them
-    bool typed = false;      // whether anything has type 1
+    // Index in `between` of the first token of type 1; its size if type 1 begins with the second text.
+    std::size_t second = 0;
+    bool typed = false;  // true if any token has type 1
   };
-  void add(Wrap wrap) { wraps_.push_back(std::move(wrap)); }  // inner ones first
+  void add(Wrap wrap) { wraps_.push_back(std::move(wrap)); }  // in order from inner to outer
   void add_pair(PairWrap wrap) { pair_wraps_.push_back(std::move(wrap)); }
   void clear() {
     wraps_.clear();
@@ -31,7 +33,8 @@ class PostProcessor {
     }
   }
 
-  // `first` becomes both; gives where type 1 begins, 0: nowhere.
+  // Replaces `first` by the encoded pair. Returns the index of the first token of type 1, or 0 if there is
+  // none.
   std::size_t apply_pair(std::vector<TokenId>& first, std::vector<TokenId> second) const {
     std::size_t begin = 0;
     for (const PairWrap& wrap : pair_wraps_) {

@@ -89,7 +89,7 @@ class RegexSplit final : public PreTokenizer {
   bool invert_;
 };
 
-// Each character of a class is a match of its own.
+// Each character of a class is a separate match.
 template <class Test>
 class CharacterSplit final : public PreTokenizer {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// Pre-tokenizers: cut normalized text into the pieces that the model encodes on their own. They form a
+// Pre-tokenizers: split normalized text into the pieces that the model encodes independently. They form a
 // chain through which pieces flow one at a time, so that no list of pieces is ever built.
 //
 //     text -> Split -> Digits -> ... -> the model
@@ -18,12 +18,12 @@ namespace pagoda {
 
 struct Piece {
   std::string_view text;
-  bool at_origin = false;  // it starts with what the original text starts with
+  bool at_origin = false;  // the piece starts at the start of the original text
 };
 
 class PieceSink {
  public:
-  virtual void piece(const Piece& piece) = 0;  // its text is valid during the call only
+  virtual void piece(const Piece& piece) = 0;  // its text is only valid during the call
 
  protected:
   ~PieceSink() = default;
@@ -32,12 +32,12 @@ class PieceSink {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Passes the pieces of `input` on, none of them empty. False if a pattern's match limit is reached.
+  // Passes the pieces of `input`, none of them empty, to `out`. False if a pattern's match limit is reached.
   [[nodiscard]] virtual bool split(const Piece& input, PieceSink& out) const = 0;
 };
 using PreTokenizerPtr = std::unique_ptr<PreTokenizer>;
 
-// Treatment of a match: the-final--countdown, split at '-', gives
+// Treatment of a match. "the-final--countdown", split at '-', gives:
 enum class SplitBehavior {
   removed,               // the final countdown
   isolated,              // the - final - - countdown
@@ -48,12 +48,12 @@ enum class SplitBehavior {
 enum class PrependScheme { first, never, always };
 
 PreTokenizerPtr make_split(Regex pattern, SplitBehavior behavior, bool invert);
-// The patterns in widest use, and one whose regular expression is quadratic, cut by hand-written code: the
-// same pieces. Null if such a split at `pattern` is none of them.
+// Hand-written code for the most common patterns, and for one whose regular expression is quadratic; gives
+// the same pieces. Null if this split at `pattern` is not one of them.
 PreTokenizerPtr make_known_split(std::string_view pattern, SplitBehavior behavior = SplitBehavior::isolated,
                                  bool invert = false);
 extern const std::string_view kGpt2Pattern;
-PreTokenizerPtr make_digit_groups();  // a split at kDigitGroupsPattern, whose matches are empty, isolated
+PreTokenizerPtr make_digit_groups();  // a split at kDigitGroupsPattern (isolated), whose matches are empty
 extern const std::string_view kDigitGroupsPattern;
 PreTokenizerPtr make_byte_level_pre_tokenizer(bool add_prefix_space, bool use_regex, bool map_bytes);
 PreTokenizerPtr make_metaspace(std::string replacement, PrependScheme scheme, bool split);

@@ -1,5 +1,5 @@
-// Tokenizer::from_tekken and from_tiktoken: byte-level BPE whose file lists tokens by rank and no merges;
-// which pairs merge follows from the tokens. Source: mistral_common's tekken.py; OpenAI's tiktoken; the
+// Tokenizer::from_tekken and from_tiktoken: byte-level BPE whose file lists tokens by rank and no merges; the
+// pairs to merge follow from the tokens. Source: mistral_common's tekken.py; OpenAI's tiktoken; the
 // tokenization_*.py of the models that ship its files.
 #include <algorithm>
 #include <array>
@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 20> kTekkenSpecial = {"<unk>",
                                                              "[/SYSTEM_PROMPT]",
                                                              "[TOOL_CONTENT]"};
 constexpr std::int64_t kMaxSpecial = 1 << 16;
-constexpr std::size_t kMaxTokenBytes = 512;  // every way to cut a token in two is looked at
+constexpr std::size_t kMaxTokenBytes = 512;  // bounds the work: every split of a token into two is tried
 
 Status add_token(Vocabulary& vocabulary, std::string_view base64, std::int64_t id, std::string_view file) {
   const std::optional<std::string> bytes = decode_base64(base64);
@@ -56,7 +56,7 @@ Status add_token(Vocabulary& vocabulary, std::string_view base64, std::int64_t i
   return ok_status();
 }
 
-// A control token is one by its id: an ordinary token may have the same spelling.
+// A control token is identified by its id: an ordinary token may have the same spelling.
 void add_special(TokenizerParts& parts, TokenId id, std::string content) {
   AddedToken token{.id = id, .content = content, .special = true};
   token.normalized_content = std::move(content);
@@ -140,7 +140,7 @@ Status read_tekken_vocab(const TekkenFile& file, Vocabulary& vocabulary) {
       return key == "token_bytes" ? cursor.read_string(bytes) : cursor.skip_value();
     }));
     if (rank < 0) return wrong_ranks("a token has no rank");
-    if (rank >= file.size - file.num_special) return ok_status();  // the model has no such token
+    if (rank >= file.size - file.num_special) return ok_status();  // beyond the model's vocabulary
     return add_token(vocabulary, bytes, rank + file.num_special, "tekken.json");
   });
 }
@@ -165,13 +165,13 @@ Status read_ranks(std::string_view text, std::string_view file, Vocabulary& voca
   return vocabulary.num_tokens() > 0 ? ok_status() : corrupt_data(concat(file, " has no tokens"));
 }
 
-// The families whose repositories have such a file: the rule that cuts text, by its name in GGUF files, and
-// the control tokens behind the others, `num_special` in all.
+// The model families that ship such a file: the pre-tokenizer, by its name in GGUF files, and the control
+// tokens that follow the ordinary ones, `num_special` in total.
 struct TiktokenFamily {
   std::string_view file;
   std::string_view pre;
   std::vector<std::string_view> special;
-  std::string_view reserved;  // the name of those without one, N: their number
+  std::string_view reserved;  // name of unnamed control tokens, with N for their number
   int first_reserved = 0;
   std::size_t num_special = 0;
   bool reserved_by_id = false;
@@ -266,7 +266,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_tiktoken(std::string_view fil
   parts.pre_tokenizer = std::move(pre.pre_tokenizer);
   if (pre.nfc) parts.normalizer = make_unicode_normalizer(NormalForm::nfc);
 
-  // tokenizer_config.json names control tokens by their ids; the family names the others.
+  // tokenizer_config.json names control tokens by id; the family names the others.
   const TokenId base = parts.vocabulary->end_id();
   std::map<TokenId, AddedToken> listed;
   for (AddedEntry& entry : side.listed)

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// Backtracking that a pattern may do for one match. Ordinary patterns stay far below.
+// Limit on backtracking for one match. Ordinary patterns stay far below.
 constexpr std::uint32_t kMatchLimit = 200'000'000;
 constexpr std::size_t kMaxJitStackBytes = std::size_t{8} << 20;
 

@@ -1,8 +1,8 @@
 #pragma once
 // Regex: the regular expressions of tokenizer files, which are written for Oniguruma (Ruby syntax), run on
-// PCRE2 with JIT. compile() rewrites what the two read differently: \s \w \d \h \b, script names, nested
-// classes and class intersection, (?m), and classes whose Unicode version differs.
-// Not for patterns that users send: those need an engine of linear time.
+// PCRE2 with JIT. compile() rewrites the constructs that the two interpret differently: \s \w \d \h \b,
+// script names, nested classes and class intersection, (?m), and classes whose Unicode version differs. Not
+// for patterns from users: those need a linear-time engine.
 // Threads: any; matching is const and keeps its state per thread.
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ namespace pagoda {
 
 class Regex {
  public:
-  // unimplemented or invalid_argument, naming the pattern's fault.
+  // unimplemented or invalid_argument, naming the problem in the pattern.
   static Result<Regex> compile(std::string_view pattern);
   static Result<Regex> literal(std::string_view text);  // matches exactly `text`
   Regex(Regex&&) noexcept;
@@ -36,7 +36,7 @@ class Regex {
       const Match match = find(text, at, begin, end);
       if (match == Match::failed) return false;
       if (match == Match::none) break;
-      if (begin == end && end == last_match_end) {  // an empty match right behind a match does not count
+      if (begin == end && end == last_match_end) {  // an empty match right after a match does not count
         at = after_character(text, at);
         continue;
       }
@@ -56,7 +56,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-// The pattern as PCRE2 must read it; for tests.
+// The pattern in PCRE2 syntax; for tests.
 Result<std::string> rewrite_for_pcre2(std::string_view pattern);
 
 }  // namespace pagoda

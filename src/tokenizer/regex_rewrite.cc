@@ -32,7 +32,7 @@ std::string with_more(std::string base, std::span<const CodePointRange> more) {
   return base;
 }
 
-// Class contents (without brackets) for a property; nullopt where it is not known.
+// Class contents (without brackets) for a property; nullopt if the property is unknown.
 std::optional<std::string> property_contents(std::string name) {
   std::erase_if(name, [](char c) { return c == ' ' || c == '_' || c == '-'; });
   for (char& c : name)
@@ -71,7 +71,8 @@ std::optional<std::string> property_contents(std::string name) {
     name[0] = static_cast<char>(name[0] - 32);
     return "\\p{" + name + "}";
   }
-  if (name.size() > 2) {  // a script; PCRE2 alone would read script extensions, and says if it is unknown
+  // A script: PCRE2 would match script extensions by default; it reports unknown scripts.
+  if (name.size() > 2) {
     name[0] = static_cast<char>(name[0] - 32);
     return "\\p{sc:" + name + "}";
   }
@@ -106,7 +107,7 @@ class Rewriter {
   }
 
  private:
-  // A property escape "\p{...}", "\P{...}", "\p{^...}" whose backslash is at at_; moves behind it.
+  // Reads a property escape "\p{...}", "\P{...}", "\p{^...}" whose backslash is at at_; moves past it.
   Status read_property(std::string& contents, bool& negated) {
     negated = in_[at_ + 1] == 'P';
     at_ += 2;
@@ -181,7 +182,7 @@ class Rewriter {
     return ok_status();
   }
 
-  // {n,m}: a '+' behind it repeats in Ruby, but makes it possessive in PCRE2.
+  // {n,m}: a following '+' repeats it in Ruby, but makes it possessive in PCRE2.
   Status interval() {
     std::size_t end = at_ + 1;
     while (end < in_.size() && ((in_[end] >= '0' && in_[end] <= '9') || in_[end] == ',')) ++end;
@@ -250,7 +251,7 @@ class Rewriter {
     }
   }
 
-  // An escape that both read alike, but for \uHHHH.
+  // An escape that both engines interpret alike, except \uHHHH.
   Status other_escape(std::string& out) {
     const char c = in_[at_ + 1];
     if (c == 'u') {

@@ -1,5 +1,5 @@
-// SentencePiece's byte-pair encoding: the merge order is the pieces' scores, and any two neighbours whose
-// joint text is a piece may merge.
+// SentencePiece's byte-pair encoding: the merge order follows the pieces' scores, and any two adjacent
+// symbols whose concatenation is a piece may merge.
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
@@ -49,7 +49,7 @@ class ScoredBpe final : public TokenModel {
     std::uint32_t previous, next;
   };
   struct Candidate {
-    std::uint32_t order;  // rank of the score: the smallest is the best
+    std::uint32_t order;  // rank of the score; the smallest is best
     std::uint32_t left, length;
     bool operator>(const Candidate& other) const {
       return order != other.order ? order > other.order : left > other.left;
@@ -108,7 +108,7 @@ class ScoredBpe final : public TokenModel {
     if (symbols.empty()) return true;
     symbols[0].previous = symbols.back().next = kNone;
     std::vector<Candidate> heap;
-    Parts parts;  // how unused pieces came about
+    Parts parts;  // the halves from which unused pieces were merged
     const auto consider = [&](std::uint32_t left) {
       const std::uint32_t right = symbols[left].next;
       const std::uint32_t length = symbols[left].length + symbols[right].length;
@@ -129,7 +129,7 @@ class ScoredBpe final : public TokenModel {
       Symbol& left = symbols[best.left];
       if (left.length == 0 || left.next == kNone) continue;
       Symbol& right = symbols[left.next];
-      if (left.length + right.length != best.length) continue;  // one of the two has grown since
+      if (left.length + right.length != best.length) continue;  // stale: one of the two has grown since
       left.length += right.length;
       right.length = 0;
       left.next = right.next;

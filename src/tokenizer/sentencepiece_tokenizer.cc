@@ -1,5 +1,5 @@
-// Tokenizer::from_sentencepiece: reads a tokenizer.model (the protobuf sentencepiece.ModelProto) itself;
-// only the few fields that encoding needs.
+// Tokenizer::from_sentencepiece: reads a tokenizer.model (the protobuf sentencepiece.ModelProto) directly,
+// and only the few fields that encoding needs.
 #include <bit>
 
 #include "base/assign_or_return.h"
@@ -21,7 +21,7 @@ class ProtoReader {
     std::uint64_t number = 0, value = 0;  // value of varint and fixed fields
     std::string_view bytes;               // value of a length-delimited field
   };
-  // False at the end, or when the message is malformed (failed()).
+  // False at the end, or if the message is malformed (failed()).
   bool next(Field& field) {
     field = {};
     if (at_ == bytes_.size()) return false;
@@ -174,14 +174,15 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
     has_user_defined |= piece.type == kUserDefined;
     if (piece.type == kUnknown && unknown < 0) unknown = id;
     if (piece.type == kUnknown || piece.type == kControl) parts.vocabulary->hide(id);
-    // BPE never merges across a user-defined piece; Unigram weighs it with all the others.
+    // BPE never merges across a user-defined piece; Unigram weighs it against all others.
     const bool is_cut = piece.type == kUserDefined && model.type == kBpe;
     if (piece.type == kUnknown || piece.type == kControl || is_cut) {
       AddedToken token;
       token.id = id;
       token.content = token.normalized_content = std::string(piece.text);
       token.special = piece.type != kUserDefined;
-      token.normalized = piece.type == kUserDefined;  // cut out of the normalized text, words go on around it
+      // Matched in the normalized text; words continue around it.
+      token.normalized = piece.type == kUserDefined;
       parts.added.add(std::move(token));
     }
     if (piece.type == kUserDefined) model.normalizer.user_defined.emplace_back(piece.text);
@@ -194,7 +195,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   };
   parts.bos = control(model.bos_piece);
   parts.eos = control(model.eos_piece);
-  // The file does not say what surrounds a text; Llama's and T5's families differ in it.
+  // The file does not specify the tokens around a text; the families of Llama and T5 differ in this.
   PostProcessor::Wrap wrap;
   if (model.type == kBpe && parts.bos >= 0) wrap.before.push_back(parts.bos);
   if (model.type == kUnigram && parts.eos >= 0) wrap.after.push_back(parts.eos);
@@ -222,7 +223,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::string_vie
   steps.push_back(make_fuse_decoder());
   parts.decoder = Decoder(std::move(steps));
   parts.bytes = TokenizerParts::Bytes::byte_fallback;
-  SideTokens raw = side;  // each stretch of text between added tokens is a text of its own
+  SideTokens raw = side;  // text between added tokens is encoded as a separate text
   for (AddedEntry& entry : raw.listed) entry.token.normalized = false;
   if (Status status = apply_side_tokens(raw, count, true, parts); !status.ok()) return status;
   parts.added.build();

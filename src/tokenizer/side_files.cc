@@ -19,8 +19,8 @@ namespace json = boost::json;
 constexpr std::array<std::string_view, 7> kNamed = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                     "pad_token", "cls_token", "mask_token"};
 
-// A token as a string or as an object. Where the object does not say, special tokens are looked for in the
-// original text and the others in the normalized one.
+// Reads a token given as a string or as an object. By default, special tokens are matched in the original
+// text and others in the normalized text.
 Result<AddedToken> read_token(const json::value& value, std::optional<bool> special) {
   AddedToken token;
   if (const json::string* text = value.if_string()) {
@@ -55,7 +55,8 @@ std::string spelling_of(const json::value* value) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
 }
 
-// special_tokens_map.json's members over tokenizer_config.json's; what both list as extra tokens is joined.
+// Overrides tokenizer_config.json's members by special_tokens_map.json's; the lists of extra tokens are
+// joined.
 void merge_map(const json::object& map, json::object& config) {
   for (const auto& [key, value] : map) {
     json::value* old = config.if_contains(key);
@@ -78,7 +79,7 @@ Status read_special(const json::object& config, SideTokens& side) {
   };
   for (const std::string_view key : kNamed)
     if (const json::value* value = given(config, key)) PAGODA_RETURN_IF_ERROR(add(*value, true, side.named));
-  // Names of the model's own, as image_token.
+  // Names specific to the model, such as image_token.
   for (const auto& [key, value] : config)
     if (std::string_view(key).ends_with("_token") &&
         std::ranges::find(kNamed, std::string_view(key)) == kNamed.end())
@@ -148,7 +149,7 @@ Result<std::optional<bool>> optional_bool(const json::object& config, std::strin
   return std::optional<bool>(*value);
 }
 
-// As transformers: whoever says one of the two replaces the whole post-processor.
+// As in transformers: setting either add_bos or add_eos replaces the whole post-processor.
 void replace_post_processor(const SideTokens& side, TokenizerParts& parts) {
   const bool bos = side.add_bos.value_or(false) && parts.bos >= 0,
              eos = side.add_eos.value_or(false) && parts.eos >= 0;
@@ -257,7 +258,7 @@ Result<SideTokens> read_side_files(const TokenizerSideFiles& files, const json::
 
 void hide_special(const SideTokens& side, Vocabulary& vocabulary) {
   const auto hide = [&](const AddedToken& token) {
-    // A single character stays: some files call "!" their padding, and texts need it.
+    // A single character is not hidden: some files use "!" as padding, and texts need it.
     std::size_t end = 0;
     if (!token.special || token.content.empty() ||
         (next_code_point(token.content, end), end == token.content.size()))
@@ -286,7 +287,7 @@ Status apply_side_tokens(const SideTokens& side, std::size_t model_size, bool ke
     return std::any_of(more.begin(), more.begin() + static_cast<std::ptrdiff_t>(count),
                        [&](const AddedEntry& entry) { return entry.token.content == content; });
   };
-  // The rules of a token's last name hold.
+  // The rules of a token's last name apply.
   for (const std::vector<AddedToken>* list : {&side.named, &side.extra})
     for (const AddedToken& token : *list)
       if (parts.added.find(token.content) == nullptr && !is_listed(token.content))

@@ -16,8 +16,8 @@ namespace pagoda {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the ids of one piece of well-formed UTF-8. False where the vocabulary has no way to spell it
-  // and no unknown token.
+  // Appends the ids of one piece of well-formed UTF-8. False if the vocabulary cannot spell it and has no
+  // unknown token.
   [[nodiscard]] virtual bool encode(std::string_view piece, std::vector<TokenId>& ids) const = 0;
 };
 
@@ -29,23 +29,23 @@ struct BpeOptions {
   bool byte_fallback = false;  // characters without a token become <0xNN> tokens
   bool fuse_unknown = false;
   bool ignore_merges = false;    // a piece that is a token needs no merges
-  bool skip_bad_merges = false;  // merges of tokens that are not in the vocabulary are passed over
+  bool skip_bad_merges = false;  // ignore merges of tokens that are not in the vocabulary
   std::string unknown_token = {}, continuing_subword_prefix = {}, end_of_word_suffix = {};  // may be empty
 };
-// Pairs of left and right, best first. The strings need to live during the call only.
+// Pairs of left and right, best first. The strings only need to live during the call.
 using MergeList = std::vector<std::pair<std::string_view, std::string_view>>;
 // `vocabulary` must outlive the model. corrupt_data naming the first merge that does not fit.
 Result<TokenModelPtr> make_bpe(const Vocabulary& vocabulary, const MergeList& merges, BpeOptions options);
 
-// BPE that merges the pair whose joint piece is the token of the lowest id: tiktoken's, which lists no
-// merges.
+// BPE that merges the pair whose joint piece has the lowest token id: tiktoken's algorithm, whose files list
+// no merges.
 TokenModelPtr make_ranked_bpe(const Vocabulary& vocabulary, BpeOptions options);
 
-// BPE that merges the pair whose joint piece has the highest score: SentencePiece's.
+// BPE that merges the pair whose joint piece has the highest score: SentencePiece's algorithm.
 struct ScoredBpeOptions {
   std::vector<float> scores;    // by id
   std::vector<bool> can_merge;  // by id: may be the result of a merge (normal, user defined, unused)
-  std::vector<bool> unused;     // by id: is taken apart again at the end
+  std::vector<bool> unused;     // by id: split again at the end
   TokenId unknown = -1;
   bool byte_fallback = false;
 };
@@ -57,7 +57,7 @@ struct UnigramOptions {
   std::vector<bool> user_defined;  // by id; empty: none
   TokenId unknown = -1;
   bool byte_fallback = false;
-  bool single_precision = false;  // adds scores as SentencePiece does, in float
+  bool single_precision = false;  // add scores in float, as SentencePiece does
 };
 TokenModelPtr make_unigram(const Vocabulary& vocabulary, UnigramOptions options);
 
@@ -68,7 +68,7 @@ struct WordPieceOptions {
 TokenModelPtr make_word_piece(const Vocabulary& vocabulary, WordPieceOptions options);
 TokenModelPtr make_word_level(const Vocabulary& vocabulary, std::string unknown_token);
 
-// The ids of <0x00> to <0xFF>, -1 where there is none.
+// The ids of <0x00> to <0xFF>; -1 where there is no token.
 std::vector<TokenId> byte_tokens(const Vocabulary& vocabulary);
 
 }  // namespace pagoda

@@ -39,16 +39,16 @@ bool contains(std::span<const CodePointRange> ranges, char32_t c) {
   return it != ranges.end() && it->first <= c;
 }
 
-// A character that starts a new segment in every form: it is a starter that never combines with what is
-// before it. Leaving some out only makes segments longer.
+// True for characters that start a new segment in every form: starters that never combine with preceding
+// characters. Omitting some only makes segments longer.
 bool starts_segment(char32_t c) {
   return c < 0x300 || (c >= 0x400 && c < 0x483) || (c >= 0x3400 && c < 0xA000) ||
          (c >= 0xAC00 && c < 0xD7A4) || (c >= 0x3041 && c < 0x3097) || (c >= 0x30A1 && c < 0x30FB) ||
          (c >= 0x1F000 && c < 0x1FB00);
 }
 
-// Canonical order: each run of marks sorted by combining class, otherwise in place. (utf8proc's own sort is
-// quadratic in the length of the run.)
+// Canonical order: sorts each run of marks by combining class, stably. (utf8proc's own sort is quadratic in
+// the length of the run.)
 void order_marks(std::vector<utf8proc_int32_t>& segment) {
   const auto combining = [](utf8proc_int32_t c) {
     return static_cast<std::uint64_t>(static_cast<std::uint16_t>(utf8proc_get_property(c)->combining_class));

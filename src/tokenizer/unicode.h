@@ -1,6 +1,7 @@
 #pragma once
-// Unicode facts for tokenizers: character classes, lower case, normalization forms. The classes are those
-// of Hugging Face `tokenizers` (unicode_ranges.inc says how they are obtained), not of a library here.
+// Unicode data for tokenizers: character classes, lower case, normalization forms. The classes are those of
+// Hugging Face `tokenizers` (unicode_ranges.inc describes how they were obtained), not those of a library
+// here.
 // Threads: any.
 #include <cstdint>
 #include <string>
@@ -55,8 +56,8 @@ void append_lower_case(std::string& out, char32_t c);
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 
-// Appends the normal form of well-formed `text`. Where `origins` is given, it gains for each byte the
-// offset in `text`, plus `base`, of the character it comes from (the first of those that interact).
+// Appends the normal form of well-formed `text`. If `origins` is given, appends to it, for each byte, `base`
+// plus the offset in `text` of its character (the first one of those that interact).
 void normalize_unicode(NormalForm form, std::string_view text, std::string& out,
                        std::vector<std::uint32_t>* origins = nullptr, std::uint32_t base = 0);
 

@@ -11,7 +11,7 @@ namespace pagoda {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
-constexpr float kRebase = 100000.0F;  // a sum beyond this starts again at 0, lest it lose its precision
+constexpr float kRebase = 100000.0F;  // sums beyond this restart at 0 to keep their precision
 
 template <class Score>
 class Unigram final : public TokenModel {
@@ -35,11 +35,11 @@ class Unigram final : public TokenModel {
   bool encode(std::string_view piece, std::vector<TokenId>& ids) const override {
     struct Node {
       TokenId id = -1;
-      std::uint32_t length = 0;  // length of the piece that ends here; 0: none yet
+      std::uint32_t length = 0;  // length of the piece that ends here; 0: none so far
       Score score = 0;           // score of the best path that ends here
     };
     std::vector<Node> ends(piece.size() + 1);
-    std::size_t frontier = 0;  // the last end that was offered
+    std::size_t frontier = 0;  // the last end reached so far
     for (std::size_t at = 0; at < piece.size();) {
       if (options_.single_precision && std::abs(ends[at].score) > kRebase) {
         const Score offset = ends[at].score;
@@ -66,7 +66,7 @@ class Unigram final : public TokenModel {
       at += character;
     }
     const std::size_t first = ids.size();
-    for (std::size_t end = piece.size(); end > 0;) {  // from the back, turned round below
+    for (std::size_t end = piece.size(); end > 0;) {  // from the back; reversed below
       std::size_t begin = end - ends[end].length;
       if (ends[end].id != options_.unknown) {
         ids.push_back(ends[end].id);
@@ -83,13 +83,13 @@ class Unigram final : public TokenModel {
   }
 
  private:
-  // Scored above all others by its length, so that the longest is chosen.
+  // Scored above all others in proportion to its length, so that the longest is chosen.
   bool is_user_defined(TokenId id) const {
     return !options_.user_defined.empty() && options_.user_defined[static_cast<std::size_t>(id)];
   }
 
   bool add_unknown(std::string_view text, std::vector<TokenId>& ids) const {
-    // A fused run may by chance be spelled like a token: what the reference implementation does.
+    // A fused run may happen to be spelled like a token; handled as in the reference implementation.
     if (!options_.single_precision) {
       if (const auto id = vocabulary_.find_in_text(text)) {
         ids.push_back(*id);

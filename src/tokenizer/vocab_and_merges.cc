@@ -1,6 +1,6 @@
-// Tokenizer::from_vocab_and_merges: a folder with vocab.json and merges.txt and no tokenizer.json. Neither
-// says how text is cut into words nor what surrounds it: that follows from the class that
-// tokenizer_config.json names. Source: transformers 5, models/*/tokenization_*.py.
+// Tokenizer::from_vocab_and_merges: a folder with vocab.json and merges.txt but no tokenizer.json. Neither
+// file specifies how text is split into words or which tokens surround it: both follow from the class named
+// by tokenizer_config.json. Source: transformers 5, models/*/tokenization_*.py.
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
@@ -19,21 +19,21 @@ namespace {
 
 namespace json = boost::json;
 
-enum class Cut { gpt2, digits, qwen2, qwen3_5, clip };  // digits: GPT-2's behind single digits
+enum class Cut { gpt2, digits, qwen2, qwen3_5, clip };  // digits: single digits, then GPT-2's
 enum class Around {
-  as_told,    // BOS and EOS, if add_bos_token and add_eos_token ask for them
-  cls_sep,    // [CLS] text [SEP], pairs with two [SEP] between them
+  as_told,    // BOS and EOS, if requested by add_bos_token and add_eos_token
+  cls_sep,    // [CLS] text [SEP]; pairs have two [SEP] between them
   bos_eos,    // the same with BOS and EOS
   prompt_eos  // Whisper's prompt and EOS
 };
 
 struct TokenClass {
   std::array<std::string_view, 6> names;   // without "Tokenizer" and "TokenizerFast"
-  std::array<std::string_view, 8> models;  // model_types that have it where no class is named; "*": any end
-  std::string_view own;  // special tokens of the class, where tokenizer_config.json names no others
+  std::array<std::string_view, 8> models;  // model_types with this class if none is named; "*": any suffix
+  std::string_view own;  // the class's special tokens, unless tokenizer_config.json names others
   Cut cut = Cut::gpt2;
-  bool composes = false;       // Unicode's NFC first
-  bool leading_space = false;  // unless add_prefix_space says otherwise
+  bool composes = false;       // normalise to Unicode's NFC first
+  bool leading_space = false;  // default for add_prefix_space
   Around around = Around::as_told;
 };
 
@@ -105,7 +105,7 @@ constexpr TokenClass kTokenClasses[] = {
      .around = Around::bos_eos},
 };
 
-// The special tokens of the class that the vocabulary has.
+// The special tokens of the class that exist in the vocabulary.
 json::object own_tokens(const TokenClass& kind, const Vocabulary& vocabulary) {
   json::object own;
   const json::value listed = json::parse(json::string_view(kind.own));
@@ -116,7 +116,7 @@ json::object own_tokens(const TokenClass& kind, const Vocabulary& vocabulary) {
   return own;
 }
 
-// The class named, or that of the folder's model; GPT-2's where neither is known.
+// The named class, or the class of the folder's model; GPT-2's if neither is known.
 Result<const TokenClass*> find_class(const json::object& config, std::string_view model_type) {
   Result<std::string> named = string_member(config, "tokenizer_class", "");
   if (!named) return named.error().annotate("tokenizer_config.json");
@@ -164,7 +164,8 @@ Status make_clip(TokenizerParts& parts) {
                             parts.needs_origins, parts.pre_tokenizer);
 }
 
-// ByteLevel puts the space before each piece that comes to it: before the text where it cuts the text itself.
+// ByteLevel puts the space before each of its input pieces: before the whole text only if it splits the text
+// itself.
 Result<PreTokenizerPtr> make_cut(Cut cut, bool leading_space) {
   const bool itself = cut == Cut::gpt2 || cut == Cut::digits;
   std::vector<PreTokenizerPtr> chain;
@@ -191,7 +192,7 @@ Status read_merge_lines(std::string_view text, MergeList& merges) {
   return ok_status();
 }
 
-// Adds the tokens that the class itself puts around texts, whatever add_bos_token says.
+// Adds the tokens that the class itself puts around texts, regardless of add_bos_token.
 void surround(const TokenClass& kind, const SideTokens& side, TokenizerParts& parts) {
   const auto ids = [&](std::initializer_list<std::string_view> spellings) {
     std::vector<TokenId> out;

@@ -1,7 +1,6 @@
 #pragma once
-// Vocabulary: token strings <-> ids, as the files spell them, in one arena. Ids may have holes; several
+// Vocabulary: token strings <-> ids, as spelled in the files, in one arena. Ids may have gaps; several
 // strings may share an id (the last one added is the id's spelling).
-// Threads: any number of readers once filled.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,17 +14,17 @@ namespace pagoda {
 
 class Vocabulary {
  public:
-  static constexpr TokenId kMaxId = (1 << 22) - 1;  // far above any model; keeps bad files small
+  static constexpr TokenId kMaxId = (1 << 22) - 1;  // far above any model; limits the damage of bad files
 
   void reserve(std::size_t num_tokens, std::size_t num_bytes);
 
-  // False if `id` is out of bounds or the arena would pass 4 GiB. A string given twice keeps the last id.
+  // False if `id` is out of bounds or the arena would exceed 4 GiB. A repeated string keeps the last id.
   [[nodiscard]] bool add(std::string_view token, TokenId id) { return insert(token, id, true); }
-  // The same, but a string given twice keeps its first id.
+  // The same, but a repeated string keeps its first id.
   [[nodiscard]] bool add_if_new(std::string_view token, TokenId id) { return insert(token, id, false); }
 
   std::optional<TokenId> find(std::string_view token) const;
-  // Control tokens are hidden: what a model reads in a text never finds them.
+  // Control tokens are hidden: a model never finds them in a text.
   void hide(TokenId id);
   bool is_hidden(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < hidden_.size() && hidden_[static_cast<std::size_t>(id)];
@@ -34,7 +33,7 @@ class Vocabulary {
     const auto id = find(token);
     return id && is_hidden(*id) ? std::nullopt : id;
   }
-  // Empty for an id without a token; contains() tells it from the empty token.
+  // Empty for an id without a token; use contains() to distinguish it from an empty token.
   std::string_view token(TokenId id) const {
     if (!contains(id)) return {};
     const Span& span = by_id_[static_cast<std::size_t>(id)];

@@ -1,6 +1,6 @@
 #pragma once
-// WordCache: the ids of recent short words, one direct-mapped table a thread (1 MiB, made at first use),
-// shared by all models of the thread. Threads: each has its own table.
+// WordCache: the ids of recent short words, in one direct-mapped table per thread (1 MiB, allocated on first
+// use), shared by all models used by the thread. Threads: each has its own table.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -20,13 +20,13 @@ class WordCache {
  public:
   static constexpr std::size_t kMaxBytes = 26, kMaxIds = 6;
 
-  // A number of its own for each model.
+  // A unique number for each model.
   static std::uint64_t new_owner() {
     static std::atomic<std::uint64_t> next{1};
     return next.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // The place of `word`, of at most kMaxBytes.
+  // The entry for `word`, which may have at most kMaxBytes bytes.
   WordCache(std::uint64_t owner, std::string_view word) : owner_(owner), word_(word), entry_(place(word)) {}
 
   bool get(std::vector<TokenId>& ids) const {

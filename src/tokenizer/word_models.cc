@@ -25,7 +25,7 @@ class WordPiece final : public TokenModel {
       std::size_t end = std::min(piece.size(), begin + vocabulary_.max_token_bytes());
       while (end < piece.size() && is_utf8_continuation(piece[end])) --end;
       std::optional<TokenId> found;
-      while (end > begin) {  // the longest token first
+      while (end > begin) {  // try the longest token first
         candidate = prefix;
         candidate += piece.substr(begin, end - begin);
         found = vocabulary_.find_in_text(candidate);

@@ -1,13 +1,13 @@
-// Formats whose messages have a header that says whom they are for:
-// gpt-oss ("harmony")  <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>, where
-// the
-//   recipient may also stand before the channel; <|start|>assistant begins the next message. Channel analysis
-//   is reasoning; final, and commentary without a recipient, is content. Read by token where tokens are at
-//   hand.
-// Muse Glimmer          to=f<|message|><atem:function_calls><atem:invoke name="f">…<|eom|>; to=self is
-// reasoning,
-//   to=user content.
-// The prompt ends in the first header. A call's end may be missing: it is the stop token.
+// Formats whose messages have a header that names the recipient:
+// gpt-oss ("harmony")
+//     <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>
+//   The recipient may also precede the channel; <|start|>assistant begins the next message. Channel analysis
+//   is reasoning; final, and commentary without a recipient, is content. Parsed by token if tokens are
+//   available.
+// Muse Glimmer
+//     to=f<|message|><atem:function_calls><atem:invoke name="f">…<|eom|>
+//   to=self is reasoning, to=user is content.
+// The prompt ends in the first header. A call's end marker may be missing, since it is the stop token.
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +25,7 @@ constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kConstrain = "<|constrain|>";
 
-// "name" of " to=name " anywhere in a header.
+// Returns "name" from " to=name " anywhere in a header.
 std::string_view recipient_of(std::string_view header) {
   const std::size_t at = header.find("to=");
   if (at == std::string_view::npos) return {};
@@ -57,7 +57,7 @@ class AddressedStage : public AnswerStage {
   void on_marker(std::string_view marker) override {
     if (in_header_) {
       if (marker == kMessage) return begin_message();
-      if (marker == kStart) {  // a header that nothing followed
+      if (marker == kStart) {  // the previous header had no message
         header_.clear();
         started_ = true;
         return;
@@ -90,8 +90,8 @@ class AddressedStage : public AnswerStage {
  protected:
   virtual Kind kind_of(std::string_view header) const = 0;
   virtual std::vector<WrittenCall> read_calls(std::string_view header, std::string_view body) const = 0;
-  // The name of a call whose body is its arguments, so that a held one can be told while it is written; else
-  // empty.
+  // The name of a call whose body consists of its arguments, so that a constrained call can be reported while
+  // it is generated; otherwise empty.
   virtual std::string_view name_of(std::string_view) const { return {}; }
   const ToolContext& context() const { return context_; }
 
@@ -105,7 +105,7 @@ class AddressedStage : public AnswerStage {
     const std::string_view name = kind_ == Kind::call && context_.held ? name_of(header_) : "";
     told_ = !name.empty();
     if (told_) context_.out.call_begun(name, {});
-    // Several of one kind are lines of their own; the message drops what nothing follows.
+    // Several messages of one kind become separate lines; the sink drops the newline if nothing follows.
     if (kind_ == Kind::content && std::exchange(content_begun_, true)) context_.out.content("\n");
     if (kind_ == Kind::reasoning && std::exchange(reasoning_begun_, true)) context_.out.reasoning("\n");
   }
@@ -123,7 +123,7 @@ class AddressedStage : public AnswerStage {
     if (calls.empty()) context_.out.content(body_);
   }
 
-  // A message that ends before it has begun: the model forgot <|message|>. Never lost.
+  // A message that ends within its header: the model forgot <|message|>. Its text is never dropped.
   void end_header(std::string_view marker) {
     if (!messages_begun_) return flush_header();
     const bool says_something = header_.find(kChannel) != std::string::npos;
@@ -136,7 +136,7 @@ class AddressedStage : public AnswerStage {
     header_.clear();
   }
 
-  // Text that no message began: a header's, unless the model forgot that headers are.
+  // Text outside any message: part of a header, unless no message has begun at all; it is then content.
   void flush_header() {
     if (!messages_begun_) context_.out.content(header_);
     header_.clear();
@@ -148,8 +148,8 @@ class AddressedStage : public AnswerStage {
   bool in_header_ = true;
   Kind kind_ = Kind::other;
   bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
-  bool told_ = false;     // the call is told while it is written
-  bool started_ = false;  // kStart stands before the header
+  bool told_ = false;     // the call is reported while it is generated
+  bool started_ = false;  // kStart precedes the header
   std::string header_;
   std::string body_;  // body of a call
 };

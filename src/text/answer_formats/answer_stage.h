@@ -1,8 +1,7 @@
 #pragma once
-// AnswerStage: one format, as the marker lexer drives it. A stage says which markers count in its present
-// state, and is told the text between them and the markers themselves, in order. It passes on to an
-// AnswerOutput what it made of them. Not where text is cut: a stage must come to the same whatever pieces its
-// text comes in. Threads: none.
+// AnswerStage: one format, driven by the marker lexer. A stage declares the markers that count in its current
+// state, and receives the text between markers and the markers themselves, in order. It passes its results to
+// an AnswerOutput. A stage must give the same result however its text is split into pieces. Threads: none.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -12,18 +11,18 @@ namespace pagoda::answer {
 
 struct WrittenCall {
   std::string name;
-  std::string arguments = {};  // JSON, or what the model wrote instead
-  std::string id = {};         // the model's own; empty: none
+  std::string arguments = {};  // JSON, or whatever the model wrote instead
+  std::string id = {};         // chosen by the model; empty if none
 };
 
-// A stage's output: the message, or the next stage.
+// The output of a stage: the message, or the next stage.
 class AnswerOutput {
  public:
   virtual ~AnswerOutput() = default;
   virtual void reasoning(std::string_view text) = 0;
   virtual void content(std::string_view text) = 0;
   virtual void call(const WrittenCall& call) = 0;
-  // A call that a grammar holds, while it is written.
+  // Report a call that a grammar constrains, while it is generated.
   virtual void call_begun(std::string_view name, std::string_view id) = 0;
   virtual void call_arguments(std::string_view text) = 0;
   virtual void call_ended() = 0;
@@ -33,18 +32,18 @@ class AnswerStage {
  public:
   virtual ~AnswerStage() = default;
 
-  // The markers that count now, none empty. Where several begin at one place, the longest counts.
+  // The markers that currently count; none is empty. If several begin at the same position, the longest wins.
   virtual const std::vector<std::string_view>& markers() const = 0;
-  // Text in which no marker of now begins. Gives how many bytes of it were taken: fewer than all only when
-  // the state has changed, and then the rest is looked at again with the markers of the new state.
+  // Receives text in which no current marker begins. Returns the number of bytes consumed: fewer than all
+  // only if the state has changed; the rest is then scanned again with the new state's markers.
   virtual std::size_t on_text(std::string_view text) = 0;
   virtual void on_marker(std::string_view marker) = 0;
   virtual void on_end() = 0;
 
-  // Whether the format means something by this special token; others are dropped, as the detokenizer would
-  // have.
+  // True if this special token has a meaning in the format; other special tokens are dropped, as the
+  // detokenizer would do.
   virtual bool uses_special(std::string_view token_text) const = 0;
-  // Whether markers count only as special tokens where tokens are at hand (harmony).
+  // True if markers count only as special tokens when tokens are available (harmony).
   virtual bool by_token() const { return false; }
 };
 

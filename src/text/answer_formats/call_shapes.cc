@@ -1,4 +1,4 @@
-// The shapes of calls, a row for each format that a grammar can hold.
+// The shapes of calls: one row per format that a grammar can constrain.
 #include "text/answer_formats/think_tags.h"
 #include "text/call_shape.h"
 
@@ -9,7 +9,7 @@ constexpr std::string_view kName = R"({"name": ")";
 constexpr std::string_view kArguments = R"(", "arguments": )";
 constexpr std::string_view kParameters = R"(", "parameters": )";
 
-// Several formats write their calls as one of these does.
+// Helpers: several formats write their calls in one of the following shapes.
 constexpr CallShape hermes(std::string_view parser) {
   return {.tool_parser = parser,
           .begin = "<tool_call>\n{\"name\": \"",
@@ -103,7 +103,7 @@ const CallShape kShapes[] = {
      .section_end = "]",
      .separator = ", ",
      .marked = false},
-    {.tool_parser = "mistral",  // the newer models
+    {.tool_parser = "mistral",  // newer models
      .begin = "[TOOL_CALLS]",
      .middle = "[ARGS]",
      .end = "",

@@ -4,12 +4,12 @@ namespace pagoda::answer {
 namespace {
 
 constexpr std::string_view kOpen = "<co>";
-constexpr std::string_view kClose = "</co";  // then whose it is: ": 0:[1,2],1:[3,4]" up to '>'
+constexpr std::string_view kClose = "</co";  // followed by the sources: ": 0:[1,2],1:[3,4]", up to '>'
 constexpr std::size_t kMaxTag = 256;
 
 enum class Tag { whole, maybe, none };
 
-// Reads the tag at the start of `text`, which begins with '<'.
+// Classifies the tag at the start of `text`, which begins with '<'.
 Tag read_tag(std::string_view text) {
   if (text == kOpen) return Tag::whole;
   if (kOpen.starts_with(text) || kClose.starts_with(text)) return Tag::maybe;
@@ -30,7 +30,7 @@ void CitationFilter::push(std::string_view text, const Sink& out) {
       if (tag != 0) out(text.substr(0, tag));
       if (tag == std::string_view::npos) return;
       text.remove_prefix(tag);
-    } else if (text.front() == '<') {  // no tag holds one
+    } else if (text.front() == '<') {  // a tag contains no '<'
       out(held_);
       held_.clear();
     }

@@ -1,6 +1,6 @@
 #pragma once
-// CitationFilter: takes Cohere's citation tags out of a text that arrives in pieces: "<co>bar</co: 0:[1,2]>"
-// -> "bar". Threads: none.
+// CitationFilter: removes Cohere's citation tags from text that arrives in pieces: "<co>bar</co: 0:[1,2]>" ->
+// "bar". Threads: none.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ class CitationFilter {
   using Sink = std::function<void(std::string_view)>;
 
   void push(std::string_view text, const Sink& out);
-  void finish(const Sink& out);  // passes on text that looked like a tag and was none
+  void finish(const Sink& out);  // passes on text that looked like the start of a tag
 
  private:
   std::string held_;  // begins with '<', or is empty

@@ -1,5 +1,5 @@
-// "call:f{k:<|"|>v<|"|>,n:3,o:{…},l:[…]}": Gemma 4; FunctionGemma with <escape> around its strings. What
-// stands bare is a number, true, false or null, or a word.
+// "call:f{k:<|"|>v<|"|>,n:3,o:{…},l:[…]}": Gemma 4; FunctionGemma has <escape> around its strings. Unquoted
+// values are numbers, true, false, null, or words.
 #include "text/answer_formats/json_scanner.h"
 #include "text/answer_formats/tag_calls.h"
 
@@ -10,13 +10,13 @@ namespace json = boost::json;
 
 class ArgumentReader {
  public:
-  // `whole`: the text's end is its own; a value that reaches it is complete.
-  // `typed_quotes`: what stands in quotes is JSON where it can be, if no schema says otherwise.
+  // `whole`: the text is not truncated, so a value that reaches its end is complete. `typed_quotes`: quoted
+  // text is parsed as JSON where possible, if no schema says otherwise.
   ArgumentReader(std::string_view text, std::string_view quote, const DeclaredTool* tool, bool whole,
                  bool typed_quotes)
       : text_(text), quote_(quote), tool_(tool), whole_(whole), typed_quotes_(typed_quotes) {}
 
-  // Members up to the closing brace or the end. A value that the end cuts is left out.
+  // Members up to the closing brace or the end. A value truncated by the end is omitted.
   json::object members(const json::value* properties, int depth = 0) {
     json::object out;
     const json::object* known = properties ? properties->if_object() : nullptr;
@@ -79,7 +79,7 @@ class ArgumentReader {
         const std::size_t begin = at_;
         json::value element = any(items, depth + 1);
         if (!cut_) out.push_back(std::move(element));
-        if (at_ == begin) ++at_;  // a bracket that closes nothing
+        if (at_ == begin) ++at_;  // an unmatched closing bracket
       }
       if (at_ < text_.size()) ++at_;
       return out;

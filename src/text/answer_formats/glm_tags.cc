@@ -1,5 +1,5 @@
-// "f\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n": GLM-4.5 and later, Ling 3, Poolside; Hunyuan 3 with
-// <tool_sep> behind the name. A key without a value is no argument.
+// "f\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n": GLM-4.5 and later, Ling 3, Poolside; Hunyuan 3 has
+// <tool_sep> after the name. A key without a value is not an argument.
 #include <algorithm>
 
 #include "text/answer_formats/json_scanner.h"
@@ -23,7 +23,7 @@ std::optional<TagCall> read_keyed_body(std::string_view body, const BodyContext&
   TagCall call{.name = std::string(trim(body.substr(0, name_end))), .arguments = {}};
   if (call.name.empty() || call.name.find_first_of("<{\n") != std::string::npos) return std::nullopt;
   if (name_end == std::string_view::npos) {
-    // Cut in the name, unless it happens to be one.
+    // Truncated within the name, unless it happens to be a complete name.
     if (context.cut && context.tools.find(call.name) == nullptr) return std::nullopt;
     return call;
   }
@@ -55,7 +55,7 @@ void add_by_schema(TagCall& call, std::string_view key, std::string_view text, c
 void add_python(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools) {
   add_argument(call, key, text, tools, {.python = true});
 }
-// Typed by what it looks like, unless the schema takes text.
+// Infers the type from the text, unless the schema accepts strings.
 void add_typed(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools) {
   const DeclaredTool* tool = tools.find(call.name);
   if (ToolTypes::allows_text(tool, ToolTypes::property(tool, key)))

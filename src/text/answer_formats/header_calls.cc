@@ -1,5 +1,5 @@
 // Formats that write a call as a header and JSON arguments, each between markers: DeepSeek V3, R1 and V3.1,
-// Kimi K2. The arguments are passed on as they are written.
+// Kimi K2. The arguments are passed on verbatim.
 #include <optional>
 
 #include "text/answer_formats/json_scanner.h"
@@ -11,9 +11,9 @@ namespace {
 struct HeaderFormat {
   std::string_view name;
   std::string_view section_open, section_close, call_open, separator, call_close;
-  // From what stands before and behind the separator; nothing where it is no call.
+  // Parses the text before and after the separator; nullopt if it is not a call.
   std::optional<WrittenCall> (*read)(std::string_view header, std::string_view body);
-  bool cut_is_call = false;  // a call whose end never came is one as far as it goes
+  bool cut_is_call = false;  // a truncated call is reported as far as it goes
   Markers template_signs = {};
 };
 
@@ -171,9 +171,9 @@ class HeaderCallStage final : public AnswerStage {
   ContentPolicy content_;
   const Markers in_content_, in_section_, in_header_, in_body_;
   State state_ = State::content;
-  std::string raw_;  // since the section began, or its last call ended
+  std::string raw_;  // raw text since the section began or its last call ended
   std::string header_, body_;
-  bool blank_ = true;  // nothing in raw_ but markup
+  bool blank_ = true;  // raw_ contains only markup
 };
 
 std::unique_ptr<AnswerStage> make_header_stage(const ToolContext& context, std::string_view name) {

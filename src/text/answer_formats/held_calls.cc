@@ -42,12 +42,13 @@ class HeldCallsStage final : public AnswerStage {
         return text.size();
       case State::arguments:
         return on_arguments(text);
-      case State::closing:  // the end marker, cut off
+      case State::closing:  // a truncated end marker
         return text.size();
       case State::behind: {
         const std::size_t first = text.find_first_not_of(" \t\r\n;,");
         if (first == std::string_view::npos) return text.size();
-        if (shape_.begin.starts_with(text.substr(first))) return text.size();  // the next one, cut off
+        // The truncated beginning of the next call.
+        if (shape_.begin.starts_with(text.substr(first))) return text.size();
         state_ = State::content;
         return first;
       }
@@ -74,7 +75,8 @@ class HeldCallsStage final : public AnswerStage {
   }
 
   void on_end() override {
-    if (state_ == State::arguments) out_.call_ended();  // cut off; before the arguments a call says nothing
+    // Truncated; before the arguments, nothing was reported.
+    if (state_ == State::arguments) out_.call_ended();
   }
 
   bool uses_special(std::string_view token) const override {
@@ -102,7 +104,7 @@ class HeldCallsStage final : public AnswerStage {
   State state_ = State::content;
   std::string name_;
   JsonScanner scanner_;
-  std::size_t told_ = 0;  // bytes of the arguments
+  std::size_t told_ = 0;  // bytes of the arguments reported so far
 };
 
 }  // namespace

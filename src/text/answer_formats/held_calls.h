@@ -1,7 +1,7 @@
 #pragma once
-// HeldCalls: reads calls that a grammar holds to a CallShape with JSON arguments, and tells arguments while
-// they are written. What does not begin as the shape does is content. Not for calls that nothing holds: those
-// might turn out to be none. Threads: none.
+// HeldCalls: parses calls that a grammar constrains to a CallShape with JSON arguments, and reports arguments
+// while they are generated. Text that does not begin like the shape is content. Not for unconstrained calls,
+// which might turn out not to be calls. Threads: none.
 #include <memory>
 
 #include "text/answer_formats/tool_format.h"

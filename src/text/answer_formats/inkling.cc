@@ -1,7 +1,6 @@
-// Blocks that a marker opens and <|end_message|> ends: <|content_thinking|> reasoning, <|content_text|>
-// content,
-// <|content_invoke_tool_json|>{"name": …, "args": {…}} a call. What stands before a block's marker is its
-// header.
+// Blocks that begin with a marker and end with <|end_message|>: <|content_thinking|> is reasoning,
+// <|content_text|> is content, <|content_invoke_tool_json|>{"name": …, "args": {…}} is a call. Text before a
+// block's marker is its header.
 #include "text/answer_formats/json_scanner.h"
 #include "text/answer_formats/tool_format.h"
 
@@ -47,7 +46,7 @@ class InklingStage final : public AnswerStage {
   void on_marker(std::string_view marker) override {
     if (state_ == State::call) end_call();
     const bool ends = marker == kEnd || marker == kEndSampling;
-    if (state_ == State::header && ends && !blocks_) out_.content(held_);  // text that nothing announced
+    if (state_ == State::header && ends && !blocks_) out_.content(held_);  // text without a block marker
     held_.clear();
     if (ends) {
       state_ = State::header;
@@ -80,7 +79,7 @@ class InklingStage final : public AnswerStage {
     const std::string_view json = trim(held_);
     const bool whole = parse_json(json).has_value();
     WrittenCall call;
-    bool begun = false;  // the arguments, in a call that is cut
+    bool begun = false;  // the arguments of a truncated call have begun
     if (json.starts_with('{')) {
       for (const JsonMember& member : json_members(json)) {
         if (member.key == "name") {
@@ -104,7 +103,7 @@ class InklingStage final : public AnswerStage {
   AnswerOutput& out_;
   bool tools_wanted_, reasoning_wanted_;
   State state_ = State::header;
-  bool blocks_ = false;  // one has come
+  bool blocks_ = false;  // a block has begun
   std::string held_;     // a header, or a call's JSON
 };
 

@@ -1,6 +1,6 @@
-// ' "f"><parameter name="k">v</parameter>' behind "<invoke name=": MiniMax-M2, dots, DeepSeek V3.2 and V4
-// (DSML, which says of each value whether it is text), Step 3, Muse Glimmer, MiniCPM5. Names stand in either
-// quotes or bare.
+// ' "f"><parameter name="k">v</parameter>' after "<invoke name=": MiniMax-M2, dots, DeepSeek V3.2 and V4
+// (DSML, which states for each value whether it is text), Step 3, Muse Glimmer, MiniCPM5. Names are in either
+// kind of quotes, or unquoted.
 #include <algorithm>
 
 #include "text/answer_formats/json_scanner.h"
@@ -10,12 +10,12 @@ namespace pagoda::answer {
 namespace {
 
 struct InvokeTags {
-  std::string_view open;  // opening of a parameter, up to its name
+  std::string_view open;  // start of a parameter, up to its name
   std::string_view close;
   bool trimmed = false;  // white space around a value is markup
 };
 
-// A name in quotes or bare at the beginning of `text`, which is moved behind it.
+// Removes a quoted or unquoted name from the beginning of `text` and returns it.
 std::string_view take_name(std::string_view& text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   text.remove_prefix(begin);
@@ -33,7 +33,8 @@ std::string_view take_name(std::string_view& text) {
   return trim(name);
 }
 
-// The rest of a tag's attributes, up to its '>', which `text` is moved behind; nothing where there is none.
+// Removes the rest of a tag's attributes, up to and including '>', from `text` and returns them; nullopt if
+// there is no '>'.
 std::optional<std::string_view> take_attributes(std::string_view& text) {
   const std::size_t end = text.find('>');
   if (end == std::string_view::npos) return std::nullopt;
@@ -44,7 +45,7 @@ std::optional<std::string_view> take_attributes(std::string_view& text) {
 
 struct Parameter {
   std::string_view key, value;
-  bool is_text = true;  // no attribute says that it is JSON
+  bool is_text = true;  // false if an attribute marks it as JSON
 };
 struct Invocation {
   std::string name;
@@ -90,7 +91,7 @@ std::optional<TagCall> read_bare(std::string_view body, const BodyContext& conte
   return call;
 }
 
-// All arguments in one parameter that the schema does not know: {"arguments": {…}}.
+// Unwraps arguments that are all inside one parameter unknown to the schema: {"arguments": {…}}.
 void unwrap(boost::json::object& arguments, const DeclaredTool* tool) {
   if (arguments.size() != 1 || tool == nullptr) return;
   const boost::json::value* properties = tool->parameters.if_contains("properties");
@@ -187,8 +188,7 @@ std::optional<TagCall> read_dsml(std::string_view body, const BodyContext& conte
   return call;
 }
 
-// Arguments that the tool does not declare are left out; twice the same, or one missing that is required: no
-// call.
+// Undeclared arguments are omitted. A repeated argument, or a missing required one: not a call.
 std::optional<TagCall> read_minicpm5(std::string_view body, const BodyContext& context) {
   std::optional<Invocation> invocation =
       read_invocation(body, context.cut, {.open = "<param name=", .close = "</param>"});

@@ -1,6 +1,6 @@
-// Formats that write a call as JSON, {"name": …, "arguments": {…}}, or a list of such, between markers or
-// bare. A call is told when its JSON is complete; what turns out to be none is text again, from its marker
-// on.
+// Formats that write a call as JSON, {"name": …, "arguments": {…}}, or as a list of such objects, between
+// markers or bare. A call is reported when its JSON is complete; if it turns out not to be a call, its text,
+// including the marker, becomes content.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -14,17 +14,17 @@ namespace {
 
 struct JsonBlock {
   std::string_view name;
-  Markers open;        // before the JSON
-  Markers close = {};  // behind it, if any
-  char bare = 0;  // '{' or '[': JSON may also stand without a marker, if its first key looks like a call's
-  bool bare_first = false;  // then only at the beginning of the content
+  Markers open;        // precede the JSON
+  Markers close = {};  // follow it, if any
+  char bare = 0;  // '{' or '[': JSON may also occur without a marker, if its first key looks like a call's
+  bool bare_first = false;  // bare JSON only at the beginning of the content
   std::string_view name_key = "name";
   Markers argument_keys = {"arguments", "parameters"};
   bool name_is_key = false;  // {"f": {…}} instead
   bool arguments_optional = false;
-  bool keep_after = false;  // text behind calls is content
+  bool keep_after = false;  // text after calls is content
   Markers dropped = {};     // markup around the content
-  bool cites = false;       // Cohere's citations are taken out of the content
+  bool cites = false;       // Cohere's citations are removed from the content
   Markers template_signs = {};
 };
 
@@ -115,7 +115,7 @@ const JsonBlock kBlocks[] = {
      .template_signs = {"function call<|role_sep|>"}},
 };
 
-// How a call's JSON may begin; anything else need not be held back to its end.
+// The possible first keys of a call's JSON; anything else need not be held back to its end.
 const Markers kFirstKeys = {"name", "type", "id", "arguments", "parameters", "function"};
 
 class JsonBlockStage final : public AnswerStage {
@@ -206,7 +206,7 @@ class JsonBlockStage final : public AnswerStage {
     scanner_.emplace(first_keys);
   }
 
-  // It was no call: text again.
+  // Not a call: passes it on as text.
   void give_up() {
     content_.malformed(lead_ + scanner_->raw());
     state_ = State::content;
@@ -230,7 +230,7 @@ class JsonBlockStage final : public AnswerStage {
     return taken;
   }
 
-  // Between a call and its closing marker, or the next call.
+  // Handles text between a call and its closing marker, or the next call.
   std::size_t on_behind(std::string_view text) {
     const std::size_t first = text.find_first_not_of(" \t\r\n;,");
     if (first == std::string_view::npos) return text.size();
@@ -287,8 +287,8 @@ class JsonBlockStage final : public AnswerStage {
   ContentPolicy content_;
   Markers begin_, between_, behind_;
   State state_ = State::content;
-  bool fresh_ = true;  // nothing but white space has come
-  std::string lead_;   // the marker, and white space behind it
+  bool fresh_ = true;  // only white space so far
+  std::string lead_;   // the marker and the white space after it
   std::optional<JsonScanner> scanner_;
   CitationFilter citations_;
 };

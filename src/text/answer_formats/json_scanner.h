@@ -1,8 +1,8 @@
 #pragma once
-// JsonScanner: finds where a JSON object or list ends while it is still being written, or the first byte that
-// cannot belong to one. Not a parser: numbers and escapes are only roughly checked, the whole value is parsed
-// when it is there (parse_json). Invariant: state() and raw() depend on the bytes alone, not on the pieces.
-// Depth is bounded. Threads: none.
+// JsonScanner: finds the end of a JSON object or list while it is still being generated, or the first byte
+// that cannot belong to it. Not a parser: numbers and escapes are only roughly checked; the complete value is
+// parsed later (parse_json). Invariant: state() and raw() depend only on the bytes, not on how they are
+// split. Depth is bounded. Threads: none.
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string>
@@ -17,11 +17,11 @@ class JsonScanner {
  public:
   enum class State { more, done, failed };
 
-  // `first_keys`: an object's first key, the outermost's, or the first one's of a list, must be one of these,
-  // or the scan fails there: what cannot be a call need not be held back. Empty: any key.
+  // `first_keys`: the allowed first keys of the outermost object, or of the first object in a list; otherwise
+  // the scan fails, since text that cannot be a call need not be held back. Empty: any key.
   explicit JsonScanner(std::vector<std::string_view> first_keys = {}) : first_keys_(std::move(first_keys)) {}
 
-  // Gives how many bytes were taken: up to the end of the value, or up to the byte that is wrong.
+  // Returns the number of bytes consumed: up to the end of the value, or up to the offending byte.
   std::size_t take(std::string_view text);
   State state() const { return state_; }
   const std::string& raw() const { return raw_; }  // the text taken so far
@@ -35,25 +35,25 @@ class JsonScanner {
   std::vector<std::string_view> first_keys_;
   bool first_key_seen_ = false;
   std::size_t key_begin_ = 0;
-  std::string open_;  // the brackets
+  std::string open_;  // the open brackets
   std::string raw_;
   Expect expect_ = Expect::value;
-  bool is_key_ = false;   // the string under way
-  bool escaped_ = false;  // likewise: after a backslash
+  bool is_key_ = false;   // the current string is a key
+  bool escaped_ = false;  // in the current string, after a backslash
   State state_ = State::more;
 };
 
-// A whole JSON value, or nothing.
+// Parses a complete JSON value; nullopt if `text` is not one.
 std::optional<boost::json::value> parse_json(std::string_view text);
 
 struct JsonMember {
   std::string key;
-  std::string_view value;  // as it is written
+  std::string_view value;  // raw text
 };
-// The members of a valid JSON object, or the elements of a list (keys empty), as they are written.
+// The members of a valid JSON object, or the elements of a list (keys empty), as raw text.
 std::vector<JsonMember> json_members(std::string_view object);
 
-// JSON on one line as Python's json.dumps writes it, non-ASCII as it is.
+// JSON on one line, formatted like Python's json.dumps, with non-ASCII characters unescaped.
 std::string dump_json(const boost::json::value& value);
 
 std::string_view trim(std::string_view text);  // ASCII white space

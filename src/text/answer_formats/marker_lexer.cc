@@ -8,11 +8,11 @@ namespace pagoda::answer {
 namespace {
 
 struct Found {
-  std::size_t at = 0;       // a marker's or possible marker's start, or the end of the text
-  std::string_view marker;  // empty: it may begin, and the text ends before that is known
+  std::size_t at = 0;       // start of a marker or possible marker, or the end of the text
+  std::string_view marker;  // empty: a marker may begin here, but the text ends too early to tell
 };
 
-// The leftmost marker of `text` from `from` on. With `ended`, what is incomplete is no marker.
+// The leftmost marker of `text` from `from` on. With `ended`, an incomplete marker does not count.
 Found find_marker(std::string_view text, std::size_t from, const std::vector<std::string_view>& markers,
                   bool ended) {
   std::array<bool, 256> first{};
@@ -25,7 +25,7 @@ Found find_marker(std::string_view text, std::size_t from, const std::vector<std
       if (rest.size() >= marker.size()) {
         if (marker.size() > best.size() && rest.starts_with(marker)) best = marker;
       } else if (!ended && marker.starts_with(rest)) {
-        return {at, {}};  // also where a shorter marker is there already: the longest counts
+        return {at, {}};  // even if a shorter marker matches: the longest wins
       }
     }
     if (!best.empty()) return {at, best};
@@ -67,7 +67,7 @@ void MarkerLexer::run(bool ended) {
       const std::size_t taken = stage_.on_text(text);
       CHECK(taken <= text.size());
       idle = taken == 0 ? idle + 1 : 0;
-      CHECK(idle < 8);  // a stage that takes nothing goes to a state that does
+      CHECK(idle < 8);  // a stage that consumes nothing must change to a state that does
       done += taken;
       if (taken < text.size()) continue;
     }

@@ -1,9 +1,9 @@
 #pragma once
-// MarkerLexer: cuts a text that arrives in pieces into markers and the text between them, for one stage. It
-// holds back a tail that may be the beginning of a marker, and nothing else. Invariant: what the stage is
-// told, pieces of text joined, does not depend on where the text was cut. Cost: each byte is compared with
-// the few markers of the present state; text that the stage gives back is looked at again, which it does only
-// when its state changes. Threads: none.
+// MarkerLexer: splits text that arrives in pieces into markers and the text between them, for one stage.
+// Holds back only a tail that may be the beginning of a marker. Invariant: the concatenated text that the
+// stage receives does not depend on how the input was split. Cost: each byte is compared with the few markers
+// of the current state; text that the stage returns, which happens only when its state changes, is scanned
+// again. Threads: none.
 #include <string>
 #include <string_view>
 
@@ -16,8 +16,8 @@ class MarkerLexer {
   explicit MarkerLexer(AnswerStage& stage) : stage_(stage) {}
 
   void push(std::string_view text);
-  void push_token(std::string_view text, bool special);  // a marker is a special token or none (by_token)
-  void finish();                                         // held text is text; then ends the stage
+  void push_token(std::string_view text, bool special);  // a marker counts only as a special token (by_token)
+  void finish();                                         // passes on held text as text, then ends the stage
 
  private:
   void run(bool ended);

@@ -1,6 +1,6 @@
 #pragma once
-// MessageSink: the end of the pipeline. Turns what the stages found into events, and settles the white space
-// between the parts: what stands at the ends of reasoning, before and after calls, or between reasoning and
+// MessageSink: the end of the pipeline. Turns the stages' results into events, and resolves the white space
+// between the parts: white space at the ends of reasoning, before and after calls, or between reasoning and
 // content is markup. An answer without reasoning and calls keeps every byte. Threads: none.
 #include <vector>
 
@@ -23,14 +23,14 @@ class MessageSink final : public AnswerOutput {
   void finish();
 
  private:
-  // Text of one kind whose trailing white space waits until more of the kind comes.
+  // Text of one kind, whose trailing white space is held back until more text of that kind follows.
   struct Part {
     std::string waiting;
-    bool begun = false;  // something other than white space was told
+    bool begun = false;  // something other than white space was emitted
   };
   void tell(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading);
 
-  const bool calls_alone_;  // content is markup that was cut off
+  const bool calls_alone_;  // content is the remainder of truncated markup
   std::vector<AnswerEvent>* events_ = nullptr;
   Part reasoning_;
   Part content_;

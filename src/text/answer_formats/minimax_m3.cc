@@ -1,5 +1,5 @@
-// ' name="f">' and then one tag for each argument, "]<]minimax[>[<city>v]<]minimax[>[</city>"; what is nested
-// is nested tags, lists have <item>: MiniMax-M3.
+// ' name="f">' followed by one tag per argument, "]<]minimax[>[<city>v]<]minimax[>[</city>"; nested values
+// are nested tags, and list elements are <item>: MiniMax-M3.
 #include <algorithm>
 
 #include "text/answer_formats/json_scanner.h"
@@ -17,8 +17,8 @@ struct Element {
   std::string_view key, value;
 };
 
-// The elements that `text` consists of besides what stands between them. A tag that is not closed ends the
-// reading. Linear: tags are counted once, with a stack of one element's depth.
+// The top-level elements of `text`, ignoring the text between them. Stops at a tag that is not closed.
+// Linear: tags are counted once, with a stack for one element's depth.
 std::vector<Element> elements(std::string_view text) {
   std::vector<Element> out;
   std::size_t depth = 0;

@@ -1,5 +1,5 @@
-// "[TOOL_CALLS][{"name": …, "arguments": {…}}]" of Mistral's older models, "[TOOL_CALLS]f[ARGS]{…}" and
-// "[TOOL_CALLS]f{…}" of its newer ones, which may put "[CALL_ID]id" between.
+// "[TOOL_CALLS][{"name": …, "arguments": {…}}]" for Mistral's older models; "[TOOL_CALLS]f[ARGS]{…}" and
+// "[TOOL_CALLS]f{…}" for its newer ones, possibly with "[CALL_ID]id" after the name.
 #include <optional>
 
 #include "text/answer_formats/json_scanner.h"
@@ -111,7 +111,7 @@ class MistralStage final : public AnswerStage {
     state_ = State::content;
   }
 
-  // A name and no arguments.
+  // Handles a name without arguments.
   void end_name() {
     state_ = State::content;
     const std::string_view name = trim(name_);
@@ -160,7 +160,7 @@ class MistralStage final : public AnswerStage {
   const ToolTypes& tools_;
   ContentPolicy content_;
   State state_ = State::content;
-  std::string raw_;  // from the marker up to the JSON
+  std::string raw_;  // text from the marker up to the JSON
   std::string name_, id_;
   JsonScanner scanner_;
 };

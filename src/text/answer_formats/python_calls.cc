@@ -1,5 +1,5 @@
-// Formats that write calls as Python does: [f(a=1), g()], bare or between markers. Nothing but calls may
-// stand there; else it is text.
+// Formats that write calls in Python syntax: [f(a=1), g()], bare or between markers. Anything but calls makes
+// it plain text.
 #include <optional>
 
 #include "base/ascii.h"
@@ -14,7 +14,7 @@ struct PythonFormat {
   std::string_view name;
   std::string_view open = {}, close = {};
   bool bare = false;      // the whole content may be a list of calls
-  bool bracketed = true;  // calls stand in a list; else one a line
+  bool bracketed = true;  // calls are in a list; otherwise one per line
   bool keep_after = false;
   Markers template_signs = {};
 };
@@ -38,7 +38,7 @@ const PythonFormat kPythonFormats[] = {
     {.name = "pythonic", .bare = true, .template_signs = {"[func_name1(params_name1=params_value1"}},
 };
 
-// Whether bytes can still be a list of calls, "[" taken already, and when it is closed.
+// Tracks whether the bytes, after "[", can still be a list of calls, and where the list ends.
 class CallListScanner {
  public:
   enum class State { more, closed, failed };
@@ -186,7 +186,7 @@ class PythonCallStage final : public AnswerStage {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (scanner_.state() == CallListScanner::State::closed) {
         if (is_blank(text[i])) continue;
-        give_up(text.substr(0, i));  // calls stand alone
+        give_up(text.substr(0, i));  // no other text is allowed
         return i;
       }
       scanner_.take(text[i]);
@@ -233,7 +233,7 @@ class PythonCallStage final : public AnswerStage {
   ContentPolicy content_;
   Markers begin_, between_, inside_;
   State state_ = State::fresh;
-  std::string raw_;  // held text: white space before anything, a list, a block
+  std::string raw_;  // held text: leading white space, a list, a block
   CallListScanner scanner_;
 };
 

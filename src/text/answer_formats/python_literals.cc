@@ -57,7 +57,7 @@ class Reader {
   std::optional<WrittenCall> call() {
     skip_space();
     WrittenCall call;
-    for (;;) {  // dots and hyphens are in the names of tools, which models write as they were told
+    for (;;) {  // tool names may contain dots and hyphens, and models reproduce them
       const std::string_view part = name();
       if (part.empty() || (is_digit(part.front()) && call.name.empty())) return std::nullopt;
       call.name += part;
@@ -117,7 +117,7 @@ class Reader {
 
   std::optional<json::value> string(bool raw = false) {
     std::string out;
-    do {  // strings beside each other are one
+    do {  // adjacent strings are concatenated
       if (!one_string(out, raw)) return std::nullopt;
       skip_space();
     } while (!at_end() && (text_[at_] == '\'' || text_[at_] == '"'));
@@ -193,7 +193,7 @@ class Reader {
           append_code_point(out, value);
           return true;
         }
-        out += '\\';  // Python keeps an escape that it does not know
+        out += '\\';  // Python keeps unknown escapes
         out += c;
         return true;
     }

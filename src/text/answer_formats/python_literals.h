@@ -1,7 +1,7 @@
 #pragma once
-// Calls and literals as Python writes them: f(a=1, b='x', c=[None, {'k': True}]). Nothing is evaluated.
-// JSON's null, true and false are read too, and names of functions with hyphens. Source: Python's lexical
-// rules of strings and numbers; vLLM's pythonic parsers, which read keyword arguments only. Threads: any.
+// Calls and literals in Python syntax: f(a=1, b='x', c=[None, {'k': True}]). Nothing is evaluated. Also
+// accepts JSON's null, true and false, and hyphens in function names. Source: Python's lexical rules for
+// strings and numbers; vLLM's pythonic parsers, which accept only keyword arguments. Threads: any.
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string_view>
@@ -13,8 +13,7 @@ namespace pagoda::answer {
 
 std::optional<boost::json::value> parse_python_literal(std::string_view text);
 
-// "f(a=1), g()" with commas or new lines between; nothing where any of it is something else, or there is no
-// call.
+// "f(a=1), g()", separated by commas or newlines. nullopt if any part is something else, or there is no call.
 std::optional<std::vector<WrittenCall>> parse_python_calls(std::string_view text);
 
 }  // namespace pagoda::answer

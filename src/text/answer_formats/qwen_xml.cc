@@ -17,7 +17,7 @@ std::optional<TagCall> read_xml_body(std::string_view body, const BodyContext& c
   constexpr std::string_view kOpen = "<parameter=";
   constexpr std::string_view kClose = "</parameter>";
   const std::size_t name_end = body.find('>');
-  if (name_end == std::string_view::npos && context.cut) return std::nullopt;  // half a name
+  if (name_end == std::string_view::npos && context.cut) return std::nullopt;  // truncated within the name
   TagCall call{.name = std::string(trim(body.substr(0, name_end))), .arguments = {}};
   if (call.name.empty() || call.name.find_first_of("<\n") != std::string::npos) return std::nullopt;
   if (name_end == std::string_view::npos) return call;

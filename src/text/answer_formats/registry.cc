@@ -51,13 +51,13 @@ bool has_all(std::string_view text, const Markers& signs) {
   });
 }
 
-// Templates that write only the tools' list, not the calls.
+// Signs of templates that contain only the list of tools, not the calls.
 struct ToolSign {
   std::string_view marker, tool_parser;
 };
 constexpr ToolSign kMoreToolSigns[] = {{"<|tool_list_start|>", "lfm2"}};
 
-// Markers that only one family has; "<think>" is everyone's, and told apart by the tools' format.
+// Markers unique to one family; "<think>" is common to many, which are told apart by their tool format.
 struct ReasoningSign {
   std::string_view marker, reasoning_parser;
 };
@@ -120,7 +120,7 @@ AnswerFormatNames detect_answer_formats(std::string_view source) {
       return {std::string(format.tool_parser), std::string(format.reasoning_parsers.front())};
   }
   AnswerFormatNames names;
-  // The format whose matching signs are longest: "<tool_call>" is in many.
+  // Chooses the format with the longest matching signs: "<tool_call>" occurs in many.
   std::size_t most = 0;
   for (const answer::ToolFormat& format : answer::tool_formats()) {
     if (!answer::has_all(source, format.template_signs)) continue;
@@ -134,8 +134,7 @@ AnswerFormatNames detect_answer_formats(std::string_view source) {
   for (const auto& [marker, parser] : answer::kMoreToolSigns)
     if (names.tool_parser.empty() && source.find(marker) != std::string_view::npos)
       names.tool_parser = parser;
-  if (names.tool_parser == "kimi_k3")
-    names.reasoning_parser = "kimi_k3";  // its tags are put together by macros
+  if (names.tool_parser == "kimi_k3") names.reasoning_parser = "kimi_k3";  // its tags are assembled by macros
   for (const auto& [marker, parser] : answer::kReasoningSigns) {
     if (source.find(marker) == std::string_view::npos) continue;
     names.reasoning_parser = parser;

@@ -1,6 +1,5 @@
 #pragma once
-// The table of all answer formats: what answer_formats.h tells and the parser's pipeline is built from.
-// Threads: any.
+// The table of all answer formats, used by answer_formats.h and to build the parser's pipeline.
 #include <string_view>
 #include <vector>
 

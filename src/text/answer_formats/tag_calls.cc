@@ -7,18 +7,18 @@
 namespace pagoda::answer {
 namespace {
 
-enum class UnknownTool { pass, drop, text };  // a call to a tool that the request does not declare
+enum class UnknownTool { pass, drop, text };  // for calls of undeclared tools
 
 struct TagFormat {
   std::string_view name;
-  Markers section_open = {}, section_close = {};  // around the calls; none: calls stand by themselves
+  Markers section_open = {}, section_close = {};  // around the calls; empty: calls are not in a section
   Markers call_open, call_close;
   ReadBody read;
-  bool bare_calls = false;        // a call may also stand outside a section
-  bool section_ends_call = true;  // the section's end is also an open call's
-  bool open_ends_call = false;    // so is the beginning of the next
-  bool cut_is_text = false;       // a call without its end is text
-  bool keep_after = false;        // text behind calls is content
+  bool bare_calls = false;        // a call may also occur outside a section
+  bool section_ends_call = true;  // the section's end also ends an open call
+  bool open_ends_call = false;    // the start of the next call ends an open call
+  bool cut_is_text = false;       // a truncated call is text
+  bool keep_after = false;        // text after calls is content
   UnknownTool unknown = UnknownTool::pass;
   Markers dropped = {};  // markup around the content
   Markers template_signs = {};
@@ -202,7 +202,7 @@ class TagCallStage final : public AnswerStage {
       content_.text(text);
       return text.size();
     }
-    if (state_ == State::section && calls_told_) return text.size();  // noise between calls
+    if (state_ == State::section && calls_told_) return text.size();  // text between calls is dropped
     raw_ += text;
     (state_ == State::call ? body_ : loose_) += text;
     return text.size();
@@ -228,7 +228,7 @@ class TagCallStage final : public AnswerStage {
     } else if (state_ == State::section) {  // its end
       raw_ += marker;
       settle();
-    }  // else: an end without a beginning, or markup
+    }  // otherwise: an unmatched end marker, or markup
   }
 
   void on_end() override {
@@ -251,7 +251,7 @@ class TagCallStage final : public AnswerStage {
     state_ = State::call;
   }
 
-  // Afterwards in the section; raw_ is empty if the call was one.
+  // Returns to the section; raw_ is empty if the text was a call.
   void end_call(bool cut) {
     state_ = State::section;
     if (cut && format_.cut_is_text) {
@@ -280,8 +280,8 @@ class TagCallStage final : public AnswerStage {
     loose_.clear();
   }
 
-  // Leaves the section, or the call that stood by itself. What is in it besides calls is a call in plain
-  // JSON, or text that looked like a call; markup alone is nothing.
+  // Leaves the section, or the standalone call. Its other content is a call in plain JSON, or text that
+  // looked like a call; pure markup is dropped.
   void settle() {
     if (!trim(loose_).empty() && !tell_json()) content_.malformed(raw_);
     state_ = State::content;
@@ -315,10 +315,10 @@ class TagCallStage final : public AnswerStage {
   Markers content_markers_, section_markers_, call_markers_;
   State state_ = State::content;
   bool in_section_ = false;
-  bool calls_told_ = false;  // in this section
-  std::string raw_;          // the section since its last call
+  bool calls_told_ = false;  // a call of this section was reported
+  std::string raw_;          // text of the section since its last call
   std::string loose_;        // text outside markers and calls
-  std::string body_;         // body of the call under way
+  std::string body_;         // body of the current call
 };
 
 std::unique_ptr<AnswerStage> make_tag_stage(const ToolContext& context, std::string_view name) {

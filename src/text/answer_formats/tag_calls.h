@@ -1,7 +1,7 @@
 #pragma once
-// TagFormat: formats with markup around each argument, whose calls stand between two markers, maybe in a
-// section of their own. One row of the table in tag_calls.cc describes one; how its body reads is a function
-// in a file of its own. A call is told when its end comes; one that is cut off is told as far as it is
+// TagFormat: formats with markup around each argument, whose calls stand between two markers, possibly inside
+// a section. Each row of the table in tag_calls.cc describes one format; its body is parsed by a function in
+// a separate file. A call is reported at its end marker; a truncated call is reported as far as it is
 // complete. Threads: none.
 #include <optional>
 #include <string_view>
@@ -17,10 +17,9 @@ struct TagCall {
 
 struct BodyContext {
   const ToolTypes& tools;
-  bool cut;  // the body's end never came
+  bool cut;  // the body is truncated
 };
-// Reads what stands between a call's markers; nothing where it is no call. An argument that is cut is left
-// out.
+// Parses the text between a call's markers; nullopt if it is not a call. A truncated argument is omitted.
 using ReadBody = std::optional<TagCall> (*)(std::string_view body, const BodyContext& context);
 
 std::optional<TagCall> read_qwen_xml(std::string_view body, const BodyContext& context);
@@ -40,7 +39,8 @@ std::optional<TagCall> read_kimi_k3(std::string_view body, const BodyContext& co
 std::optional<TagCall> read_gemma4(std::string_view body, const BodyContext& context);
 std::optional<TagCall> read_functiongemma(std::string_view body, const BodyContext& context);
 
-// A bare text as the tool's schema wants it, put among the arguments; the first of two equal keys loses.
+// Converts bare text to the type in the tool's schema and adds it to the arguments. The later of two equal
+// keys wins.
 void add_argument(TagCall& call, std::string_view key, std::string_view text, const ToolTypes& tools,
                   ToolTypes::Reading reading = {false});
 

@@ -154,7 +154,7 @@ class ThinkStage final : public AnswerStage {
   void on_marker(std::string_view marker) override {
     const auto in = [&](const Markers& set) { return std::ranges::find(set, marker) != set.end(); };
     if (open_) {
-      if (in(tags_.begin)) return;  // said twice
+      if (in(tags_.begin)) return;  // repeated begin marker
       settle_label(true);
       open_ = false;
       ended_ = true;
@@ -198,7 +198,7 @@ class ThinkStage final : public AnswerStage {
       next_.reasoning(text);
   }
 
-  // The label stands alone on the reasoning's first line, or is all of it.
+  // Removes the label if it is alone on the first line of the reasoning, or is all of it.
   void settle_label(bool ended) {
     if (!label_pending_) return;
     if (!ended && label_text_.size() <= tags_.label.size() && tags_.label.starts_with(label_text_)) return;
@@ -215,7 +215,7 @@ class ThinkStage final : public AnswerStage {
   AnswerOutput& next_;
   Markers before_, inside_, after_;
   bool open_ = false;
-  bool ended_ = false;  // a block of reasoning is over
+  bool ended_ = false;  // a block of reasoning has ended
   bool prefixed_ = false;
   bool label_pending_ = false;
   std::string label_text_;

@@ -1,6 +1,5 @@
 #pragma once
-// ToolFormat: a row of the table of tool formats (registry.cc), and what its stages share.
-// Threads: none.
+// ToolFormat: a row of the table of tool formats (registry.cc), and helpers shared by their stages.
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -11,24 +10,24 @@
 
 namespace pagoda::answer {
 
-// A tool-call stage's view of the pipeline; all of it outlives the stage.
+// A tool-call stage's view of the pipeline; everything in it outlives the stage.
 struct ToolContext {
   const ToolTypes& tools;
   AnswerOutput& out;
-  bool held = false;  // a grammar holds the calls
+  bool held = false;  // a grammar constrains the calls
 };
 
 using Markers = std::vector<std::string_view>;
 
 struct ToolFormat {
-  std::string_view name;  // vLLM's, of --tool-call-parser
+  std::string_view name;  // vLLM's name for --tool-call-parser
   std::unique_ptr<AnswerStage> (*make)(const ToolContext& context, std::string_view name);
-  // Strings that the chat template of a model with this format writes itself: all of one row's strings. Rows
-  // of the table are tried in order. Empty: never found by `auto`.
+  // Strings that occur in the source of chat templates for this format; a template must contain all of them.
+  // Rows are tried in table order. Empty: `auto` never chooses this format.
   std::vector<std::string_view> template_signs = {};
 };
 
-// The families, each in a file of its own.
+// The families, each in its own file.
 std::vector<ToolFormat> json_block_formats();   // JSON between markers, or bare
 std::vector<ToolFormat> header_call_formats();  // name, separator, JSON: DeepSeek V3, Kimi K2
 std::vector<ToolFormat> python_call_formats();  // f(a=1)
@@ -36,7 +35,7 @@ std::vector<ToolFormat> tag_call_formats();     // markup around each argument
 
 ToolFormat mistral_format();
 
-// Formats whose messages say of themselves what they are, reasoning too: one stage reads both. Named by
+// Formats whose messages declare their own kind, reasoning included: a single stage parses both. Selected by
 // either flag.
 struct MessageFormat {
   std::string_view tool_parser;
@@ -49,14 +48,14 @@ MessageFormat harmony_format();       // gpt-oss
 MessageFormat muse_glimmer_format();  // Muse Glimmer
 MessageFormat inkling_format();       // Inkling
 
-// Content behind a stage's calls: most models write nothing there, and vLLM drops what they do.
+// Policy for content after a stage's calls: most models write none, and vLLM drops it if they do.
 class ContentPolicy {
  public:
   ContentPolicy(AnswerOutput& out, bool keep_after_calls) : out_(out), keep_(keep_after_calls) {}
   void text(std::string_view text) {
     if (!called_ || keep_) out_.content(text);
   }
-  // Never lost, nor is what follows it: it may belong to it.
+  // Malformed text is never dropped, nor is the text after it, which may belong to it.
   void malformed(std::string_view text) {
     keep_ = true;
     out_.content(text);
@@ -83,8 +82,8 @@ inline bool any_holds(const Markers& markers, std::string_view token) {
   return false;
 }
 
-// find() that remembers: the next `needle` at or behind `from`, for ascending `from`. Keeps a scan for one of
-// two needles linear, of which one may never come.
+// A find() that caches its result: the next `needle` at or after `from`, for ascending `from`. Keeps a scan
+// for either of two needles linear, even if one never occurs.
 class NextFinder {
  public:
   NextFinder(std::string_view text, std::string_view needle) : text_(text), needle_(needle) {}

@@ -28,7 +28,7 @@ enum Type : unsigned {
   kString = 64,
 };
 
-constexpr int kMaxReferences = 16;  // one after the other
+constexpr int kMaxReferences = 16;  // maximum chain length
 constexpr int kMaxChoices =
     256;  // entries of anyOf and the like that one look-up visits: references may make a tree of them
 
@@ -71,7 +71,7 @@ unsigned type_of(const json::value& value) {
   }
 }
 
-// "#/$defs/Location" in the tool's own schema.
+// Resolves "#/$defs/Location" in the tool's own schema.
 const json::value* resolve(const json::value* schema, const DeclaredTool* tool) {
   for (int hops = 0; schema != nullptr && tool != nullptr && hops < kMaxReferences; ++hops) {
     const json::object* object = schema->if_object();
@@ -100,7 +100,7 @@ unsigned allowed_types(const json::value* schema, const DeclaredTool* tool, int&
   const json::object* object = schema ? schema->if_object() : nullptr;
   if (object == nullptr || --budget < 0) return kString;
   unsigned types = 0;
-  bool named = false;  // also by a name that nobody knows
+  bool named = false;  // a type is given, even if unknown
   if (const json::value* type = object->if_contains("type")) {
     if (type->is_string()) {
       types |= type_named(view(type->get_string()));
@@ -129,7 +129,8 @@ unsigned allowed_types(const json::value* schema, const DeclaredTool* tool) {
   return allowed_types(schema, tool, budget);
 }
 
-// Adds the values that a schema lists by itself, or in each of its choices; false: it takes others, too.
+// Adds the values that a schema lists, directly or in each of its choices; false if it accepts other values,
+// too.
 bool add_listed(const json::value* schema, const DeclaredTool* tool, int& budget,
                 std::vector<const json::value*>& values) {
   schema = resolve(schema, tool);
@@ -157,7 +158,7 @@ bool is_same(const json::value& a, const json::value& b) {
   return a == b;
 }
 
-// A text that reads as a number where only the text is among the values that the schema lists: ["1", "2", 3].
+// True for text that reads as a number but occurs only as a string among the listed values: ["1", "2", 3].
 bool is_listed_text(std::string_view text, const json::value& read, const json::value* schema,
                     const DeclaredTool* tool) {
   std::vector<const json::value*> values;
@@ -169,7 +170,7 @@ bool is_listed_text(std::string_view text, const json::value& read, const json::
   return !lists(read) && lists(json::value(json::string(text)));
 }
 
-// As Python's int() reads: white space around, a sign, digits with single underscores between.
+// Parses like Python's int(): surrounding white space, a sign, digits with single underscores between them.
 std::optional<json::value> read_integer(std::string_view text) {
   text = trim(text);
   std::string digits;
@@ -221,7 +222,7 @@ std::optional<json::value> read_json(std::string_view text, ToolTypes::Reading r
   return value;
 }
 
-// The first type that the text can be read as, of those that are allowed.
+// Converts the text to the first allowed type that it parses as.
 json::value read_as(unsigned types, std::string_view text, const DeclaredTool* tool,
                     const json::value* schema, ToolTypes::Reading reading) {
   const std::string word = lowered(trim(text));

@@ -1,9 +1,9 @@
 #pragma once
-// ToolTypes: the tools of a request, and what their JSON schemas say of the types of arguments. The formats
-// that write arguments as bare text ask it for a value of the right type. Not a validator: what does not fit
-// stays text. Source: vLLM's rule of coercion, which tries null, integer, number, boolean, object, array,
-// string, in this order, among the types that the schema allows; no type known means string. "$ref" into
-// "$defs" is followed besides. Threads: any; const.
+// ToolTypes: the tools of a request, and the argument types in their JSON schemas. Formats that write
+// arguments as bare text use it to convert them to the right type. Not a validator: text that does not fit
+// stays a string. Source: vLLM's coercion rule, which tries null, integer, number, boolean, object, array and
+// string, in this order, among the types that the schema allows; without a known type it is a string.
+// Additionally follows "$ref" into "$defs". Threads: any; const.
 #include <boost/json/value.hpp>
 #include <memory>
 #include <string_view>
@@ -21,20 +21,20 @@ class ToolTypes {
   bool empty() const { return tools_ == nullptr || tools_->empty(); }
   const DeclaredTool* find(std::string_view name) const;
 
-  // The schema of a tool's argument; null where there is none.
+  // The schema of a tool's argument; null if there is none.
   static const boost::json::value* property(const DeclaredTool* tool, std::string_view key);
 
-  // `python`: Python's literals are read where JSON's are.
+  // `python`: read Python literals instead of JSON.
   struct Reading {
     bool python = false;
   };
-  // Bare text as the schema's type; without a schema it stays text.
+  // Converts bare text to the schema's type; without a schema it stays a string.
   static boost::json::value from_text(std::string_view text, const DeclaredTool* tool,
                                       const boost::json::value* schema, Reading reading = {false});
-  // A value that has a type already, brought to the schema's where that can be done, in depth.
+  // Converts a typed value to the schema's type where possible, recursively.
   static boost::json::value coerced(boost::json::value value, const DeclaredTool* tool,
                                     const boost::json::value* schema);
-  // Whether there is a schema and it allows strings.
+  // True if there is a schema and it allows strings.
   static bool allows_text(const DeclaredTool* tool, const boost::json::value* schema);
 
  private:
