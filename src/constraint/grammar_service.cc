@@ -26,7 +26,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::chrono::milliseconds kWatch{20};
-constexpr std::chrono::seconds kLastWait{3};  // at the end, for what is being compiled
+constexpr std::chrono::seconds kLastWait{3};  // at shutdown, for running compilations
 
 std::chrono::nanoseconds cpu_time(clockid_t clock) {
   timespec time{};
@@ -57,7 +57,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     GrammarSpec spec;
     std::string key;
     std::vector<Waiter> waiters;
-    // Start of the compilation that runs.
+    // Start of the running compilation.
     SteadyTime began{};
     clockid_t clock{};
     std::chrono::nanoseconds cpu_began{};
@@ -78,20 +78,20 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   mutable std::mutex mutex;
   std::condition_variable work, watch, left;
   bool stopping = false;
-  std::int64_t live = 0;                                // threads that compile, those given up among them
+  std::int64_t live = 0;                                // compiling threads, including those given up
   std::map<std::uint64_t, std::deque<JobPtr>> waiting;  // by owner
-  std::deque<std::uint64_t> turns;                      // each owner in `waiting` once; the next one first
+  std::deque<std::uint64_t> turns;                      // each owner in `waiting` once, in order
   std::unordered_map<std::string, JobPtr> open;         // waiting or being compiled, by key
-  std::vector<JobPtr> running;                          // without those given up
-  std::list<Cached> cache;                              // the latest used first
+  std::vector<JobPtr> running;                          // excluding those given up
+  std::list<Cached> cache;                              // most recently used first
   std::unordered_map<std::string, std::list<Cached>::iterator> cached;
   Counts counts;
   std::thread watchdog;
 
-  // All threads are stuck: nobody is left to take a job.
+  // True if all threads are stuck, so that none can take a job.
   bool blocked() const { return live == counts.stuck; }
 
-  // Under the lock. False: the system has no thread left, and those that there are go on.
+  // Call with the lock held. False if the system cannot start another thread; the existing threads continue.
   bool start_worker() {
     ++live;
     try {
@@ -102,7 +102,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     }
     return true;
   }
-  // Warms up alone, then calls the others: what they would compute meanwhile is the same.
+  // Warms up before starting the other threads, which would otherwise compute the same data concurrently.
   void start_first_worker() {
     ++live;
     std::thread([self = shared_from_this()] {
@@ -117,7 +117,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
   }
 
   JobPtr next() {
-    // Whoever comes new stands behind those who wait.
+    // New owners queue behind those already waiting.
     const auto owner = waiting.find(turns.front());
     turns.pop_front();
     JobPtr job = owner->second.front();
@@ -158,7 +158,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
     left.notify_all();
   }
 
-  // Tells everybody who waits for the job; not under the lock.
+  // Completes the job for all its waiters, releasing the lock for the callbacks.
   void settle(std::unique_lock<std::mutex>& lock, Job& job, Result<CompiledConstraint> compiled) {
     open.erase(job.key);
     std::vector<Waiter> waiters = std::move(job.waiters);
@@ -198,7 +198,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
            std::chrono::steady_clock::now() - job.began > options.max_wall_time;
   }
 
-  // Gives up what takes too long, and puts another thread in its thread's place.
+  // Gives up jobs that take too long, and replaces their threads.
   void watch_over() {
     std::unique_lock lock(mutex);
     while (!stopping) {
@@ -207,7 +207,7 @@ struct GrammarService::State : std::enable_shared_from_this<State> {
         continue;
       }
       watch.wait_for(lock, kWatch);
-      while (!stopping) {  // from the start after each: settle() lets go of the lock
+      while (!stopping) {  // restart the search each time: settle() releases the lock
         const auto late =
             std::ranges::find_if(running, [this](const JobPtr& job) { return is_late(options, *job); });
         if (late == running.end()) break;

@@ -1,13 +1,13 @@
 #pragma once
-// GrammarService: compiles grammars (grammar_backend.h) on threads of its own and caches them.
-//     compile() -> cached: done() at once
-//               -> waiting, owners in turn -> compiling -> done(constraint or error)
-//   * The backend bounds a grammar's work by its text; processor time is a wider bound: the request fails,
-//     and another thread takes over, for at most max_stuck of max_at_once. Equal grammars asked for at once
-//     are compiled once.
-//   * Invariants: every compile() gets one done(), unless the service ends first; the cache holds at most
-//     cache_bytes.
-// Units: bytes; processor time. Threads: any. Owner: the program; it outlives the server.
+// GrammarService: compiles grammars (grammar_backend.h) on its own threads and caches them.
+//   compile() -> cached: done() at once
+//             -> waiting, owners in turn -> compiling -> done(constraint or error)
+//   * The backend bounds a grammar's work by its text; processor time is a wider bound. A compilation that
+//     exceeds it fails, and another thread replaces the stuck one, while at most max_stuck are stuck. Equal
+//     grammars that are requested concurrently are compiled once.
+//   * Invariants: every compile() gets exactly one done(), unless the service ends first; the cache holds
+//     at most cache_bytes. Units: bytes; processor time. Threads: any. Owner: the program; must outlive the
+//     server.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ class GrammarService {
     std::int32_t max_stuck = 4;
     std::size_t max_waiting = 256;  // grammars
     std::size_t max_waiting_of_owner = 128;
-    std::int64_t cache_bytes = std::int64_t{28} << 20;        // with what they share
+    std::int64_t cache_bytes = std::int64_t{28} << 20;        // including shared bytes
     std::int64_t max_grammar_bytes = std::int64_t{32} << 20;  // one compiled grammar
   };
   struct Counts {
@@ -38,18 +38,18 @@ class GrammarService {
   using Done = std::function<void(Result<CompiledConstraint>)>;
 
   GrammarService(std::shared_ptr<const GrammarBackend> backend, Options options);
-  ~GrammarService();  // drops what waits; does not wait for threads that are stuck
+  ~GrammarService();  // drops waiting grammars; does not wait for stuck threads
   GrammarService(const GrammarService&) = delete;
 
-  // `done` is called on any thread, maybe this one, several at a time: it hands over and returns. Errors:
-  // invalid_argument with the spec's param; resource_exhausted: too many wait.
+  // `done` may be called on any thread, possibly this one, and concurrently; it must hand over and return.
+  // Errors: invalid_argument with the spec's param; resource_exhausted if too many grammars wait.
   void compile(std::uint64_t owner, GrammarSpec spec, Done done);
 
   Counts counts() const;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with its threads, which may outlive it
+  std::shared_ptr<State> state_;  // shared with its threads, which may outlive the service
 };
 
 }  // namespace pagoda

@@ -88,7 +88,7 @@ Status prepare_formats(json::value& value, const PatternChecks& patterns, std::v
     if (!prepared) return prepared.error();
     *schema = *std::move(prepared);
     object->erase(kMaxOfSchema);
-    // As for schemas alone.
+    // As for plain schemas.
     if (object->if_contains("max_whitespace_cnt") == nullptr)
       (*object)["max_whitespace_cnt"] = kMaxWhiteSpace;
   }
@@ -154,7 +154,7 @@ bool is_lark(std::string_view grammar) { return grammar.find("::=") == std::stri
 
 namespace {
 
-// "name[capture]: …" -> "name: …"; any other line as it is.
+// "name[capture]: …" -> "name: …"; other lines are unchanged.
 std::string without_capture(std::string_view line) {
   const auto in_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

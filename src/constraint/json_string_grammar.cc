@@ -15,7 +15,7 @@ namespace {
 
 constexpr char32_t kLast = 0x10ffff;
 
-// A character that must be an escape inside a string, and may be one of a single letter.
+// A character that must be escaped inside a string, and its single-letter escape if it has one.
 struct Escape {
   char32_t character;
   std::string_view written;
@@ -65,7 +65,7 @@ class Rewriter {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   }
 
-  // The character at `at_`, in any of its spellings; none: the grammar is malformed.
+  // Reads the character at `at_`, in any spelling; nullopt if the grammar is malformed.
   std::optional<char32_t> character() {
     if (at_ >= text_.size()) return std::nullopt;
     if (text_[at_] != '\\') {
@@ -100,7 +100,7 @@ class Rewriter {
     out_.append("\\U");
     for (int shift = 28; shift >= 0; shift -= 4) out_.push_back(kHex[(code >> shift) & 15]);
   }
-  // As it stands in a literal.
+  // Appends text as it is spelled in a literal.
   void append_text(std::string_view text) {
     for (const char c : text) {
       if (c == '"' || c == '\\') out_.push_back('\\');
@@ -159,7 +159,7 @@ class Rewriter {
     return out;
   }
 
-  // Those that stand for themselves as a class, the others as a choice of escapes beside it.
+  // Writes the characters that need no escape as a class, and the others as a choice of escapes beside it.
   void write_class(const std::vector<Range>& ranges) {
     std::vector<Range> plain;
     std::vector<char32_t> escaped;
@@ -188,7 +188,7 @@ class Rewriter {
       append_text(escape_of(c));
       out_.push_back('"');
     }
-    if (first) ok_ = false;  // nothing can be written here
+    if (first) ok_ = false;  // the class is empty
     out_.push_back(')');
   }
 

@@ -1,7 +1,7 @@
 #pragma once
-// A grammar of a text -> the grammar of the same text inside a JSON string: quotes, backslashes and control
-// characters are written as escapes. For tools whose only argument is a text of a grammar. Not a compiler:
-// the grammar is XGrammar's EBNF as it prints it. Threads: any.
+// Converts a grammar for a text to the grammar for the same text inside a JSON string, where quotes,
+// backslashes and control characters are escaped. For tools whose only argument is a text with a grammar. Not
+// a compiler: the grammar is XGrammar's EBNF as XGrammar prints it. Threads: any.
 #include <string>
 #include <string_view>
 
@@ -9,7 +9,8 @@
 
 namespace pagoda {
 
-// invalid_argument: it uses what no text inside a string can be made of (tokens, tag dispatch, attributes).
+// invalid_argument if the grammar uses constructs that cannot occur inside a string (tokens, tag dispatch,
+// attributes).
 Result<std::string> json_string_grammar(std::string_view ebnf);
 
 }  // namespace pagoda

@@ -34,7 +34,7 @@ void add_range(std::string& out, const std::string& prefix, std::string_view lea
   if (cut) add_range(out, prefix + most.front(), std::string(rest, '0'), most.substr(1));
 }
 
-// The whole numbers from `least` to `most`, neither below zero.
+// Matches the whole numbers from `least` to `most`, neither negative.
 std::string whole_numbers(std::int64_t least, std::int64_t most) {
   std::string out;
   while (least <= most) {
@@ -47,7 +47,7 @@ std::string whole_numbers(std::int64_t least, std::int64_t most) {
   return out;
 }
 
-// From zero on: those of [least, most] and what follows each but the last behind the point.
+// Non-negative numbers: the whole numbers of [least, most], each except the last optionally with a fraction.
 std::string magnitudes(int places, double least, double most) {
   const std::string fraction = concat("([.][0-9]{1,", places, "})?");
   if (most > kFarthest && least <= 0) return concat("(0|[1-9][0-9]{0,14})", fraction);

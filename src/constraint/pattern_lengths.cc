@@ -19,7 +19,7 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
 }
 std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kEndless, a + b); }
 
-// One character, a sequence or alternatives, that many times.
+// A character, a sequence or alternatives, repeated `least` to `most` times.
 struct Node {
   enum class Kind { character, sequence, alternatives };
   Kind kind = Kind::sequence;
@@ -41,7 +41,7 @@ struct Node {
   }
   std::int64_t length(bool longest) const { return times(longest ? most : least, once(longest)); }
 
-  // At least `wanted` characters; false: not all of these could be kept apart.
+  // Raises the minimum length to `wanted`; false if that is not possible.
   bool raise(std::int64_t wanted) {
     if (length(false) >= wanted) return true;
     if (length(true) < wanted) return false;
@@ -52,7 +52,7 @@ struct Node {
     }
     if (least != 1 || most != 1) {
       if (most == 0) return false;
-      least = most = 1;  // once, and within it
+      least = most = 1;  // keep a single repetition and raise the minimum within it
       if (length(true) < wanted) return false;
     }
     if (kind == Kind::alternatives) {
@@ -60,7 +60,7 @@ struct Node {
       return !parts.empty();
     }
     const std::int64_t missing = wanted - length(false);
-    // The longest part bears it, or as much as it can.
+    // The longest part is lengthened, as far as possible.
     std::vector<std::size_t> order(parts.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     const auto room = [&](std::size_t i) { return parts[i].length(true) - parts[i].length(false); };
@@ -76,7 +76,7 @@ struct Node {
     return left <= 0;
   }
 
-  // At most `wanted` characters.
+  // Lowers the maximum length to `wanted`.
   bool limit(std::int64_t wanted) {
     if (length(true) <= wanted) return true;
     if (length(false) > wanted) return false;
@@ -100,7 +100,7 @@ struct Node {
     }
     std::int64_t flexible =
         std::ranges::count_if(parts, [](const Node& part) { return part.length(true) > part.length(false); });
-    for (Node& part : parts) {  // to each an equal share of what is left
+    for (Node& part : parts) {  // each part gets an equal share of the remainder
       const std::int64_t shortest = part.length(false);
       if (part.length(true) == shortest) continue;
       if (!part.limit(shortest + spare / flexible--)) return false;
@@ -187,7 +187,7 @@ class Reader {
     return node;
   }
 
-  // 0: it is no character.
+  // The length of an escape that stands for a character; 0 if it does not.
   std::size_t escape_length(std::size_t at) const {
     const std::string_view rest = text_.substr(at);
     if (rest.size() < 2) return 0;
@@ -235,7 +235,7 @@ class Reader {
     } else {
       return true;
     }
-    if (text_.starts_with('?')) text_.remove_prefix(1);  // lazy: the same texts
+    if (text_.starts_with('?')) text_.remove_prefix(1);  // lazy: matches the same strings
     return text_.empty() || std::string_view("*+?{").find(text_.front()) == std::string_view::npos;
   }
 

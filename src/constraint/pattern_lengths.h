@@ -1,7 +1,8 @@
 #pragma once
-// Lengths beside a pattern: a pattern whose texts have at least and at most so many characters, each of them
-// a text of the given pattern. Where the given one says more than can be kept, fewer texts are left. Not a
-// matcher; what it does not read (look-around, back references, anchors within) it leaves to be refused.
+// Length bounds combined with a pattern: a pattern whose strings have between `least` and `most` characters
+// and all match the given pattern. If not all such strings can be expressed, the result matches fewer. Not a
+// matcher; patterns that it cannot parse (look-around, back references, inner anchors) are left to be
+// refused.
 // Threads: any.
 #include <cstdint>
 #include <optional>
@@ -10,8 +11,8 @@
 
 namespace pagoda {
 
-// `pattern` matches whole texts, of characters that stand for themselves in JSON. Nothing: no text is left,
-// or the pattern is not read.
+// `pattern` matches whole strings of characters that need no escape in JSON. nullopt if no string can match,
+// or the pattern cannot be parsed.
 std::optional<std::string> pattern_of_lengths(std::string_view pattern, std::int64_t least,
                                               std::int64_t most);
 

@@ -16,7 +16,7 @@ namespace json = boost::json;
 constexpr std::string_view kSetBegin = "(?&";
 constexpr std::string_view kAnyText = "[^\\x00-\\x1f]*";
 
-// One alternative at the top of a pattern, with what may stand around what it matches.
+// One top-level alternative of a pattern, extended by any text at its unanchored ends.
 std::optional<std::string> whole_alternative(std::string_view text) {
   const bool from_begin = text.starts_with('^');
   if (from_begin) text.remove_prefix(1);
@@ -27,12 +27,12 @@ std::optional<std::string> whole_alternative(std::string_view text) {
   const bool to_end = dollar && slashes % 2 == 0;
   if (to_end) text.remove_suffix(1);
   if (text.empty() && from_begin && to_end)
-    return std::nullopt;  // the compiler has no pattern of the empty text
+    return std::nullopt;  // the compiler has no pattern for the empty text
   return concat(from_begin ? "" : kAnyText, text.empty() ? "" : "(", text, text.empty() ? "" : ")",
                 to_end ? "" : kAnyText);
 }
 
-// The length of an escape that says the same here as there; 0: it does not.
+// The length of an escape with the same meaning in both dialects; 0 if it has none.
 std::size_t plain_escape(std::string_view text) {
   if (text.size() < 2) return 0;
   const char c = text[1];

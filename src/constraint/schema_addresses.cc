@@ -107,7 +107,7 @@ class Addresses {
     json::object* object = value.if_object();
     if (object == nullptr) return;
     const std::string own = base_of(*object, base);
-    // One anchor of the name in the whole schema: the reference is dynamic in nothing.
+    // If the whole schema has a single anchor of this name, the dynamic reference is in fact static.
     if (const json::value* dynamic = object->if_contains("$dynamicRef");
         dynamic != nullptr && dynamic->is_string() && dynamic->as_string().starts_with("#") &&
         !object->contains("$ref"))
@@ -120,7 +120,8 @@ class Addresses {
         reference != nullptr && reference->is_string()) {
       const std::string_view given(reference->as_string());
       const std::string place = place_of(resolved(own, given));
-      // Draft 7 reads an address beside a reference not at all: where that is another place, nobody knows.
+      // Draft 7 ignores an address beside a reference: if the two interpretations differ, the reference is
+      // ambiguous.
       const std::string before = own == base ? place : place_of(resolved(base, given));
       const bool same = before == place || before.empty() || newer_;
       if (older_ && !before.empty())
@@ -156,7 +157,7 @@ class Addresses {
         walk(entry.value(), own, concat(place, "/", escaped(std::string_view(entry.key()))), depth + 1,
              visit);
   }
-  // Empty: not in this schema.
+  // Empty if the URI is not in this schema.
   std::string place_of(const std::string& uri) const {
     if (const auto exact = places_.find(uri); exact != places_.end()) return "#" + exact->second;
     const std::size_t fragment = std::min(uri.find('#'), uri.size());
@@ -166,9 +167,9 @@ class Addresses {
     return rest.empty() || rest.front() == '/' ? concat("#", document->second, rest) : "";
   }
 
-  bool older_ = false, newer_ = false;         // than 2019, as the schema says
+  bool older_ = false, newer_ = false;         // than draft 2019-09, according to `$schema`
   std::map<std::string, std::string> places_;  // by address, with anchors
-  std::map<std::string, int> dynamic_;         // how many anchors have that name
+  std::map<std::string, int> dynamic_;         // number of anchors with this name
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
 #pragma once
-// References by address: `$id`, `$anchor`, and what refers to them, become references by place within the
-// schema
-// ("#/$defs/x"), which is all that the rest of constraint/ reads. What is not in the schema stays as it is,
-// and is refused where it is followed: nothing is fetched. Source: JSON Schema 2020-12 §8.2, RFC 3986 §5.2.
-// Threads: any.
+// References by address: rewrites `$id`, `$anchor`, and references to them into references by place within
+// the schema ("#/$defs/x"), the only form that the rest of constraint/ reads. References to addresses outside
+// the schema are left as they are, and are refused when followed: nothing is fetched. Source: JSON Schema
+// 2020-12 §8.2, RFC 3986 §5.2. Threads: any.
 #include <boost/json/value.hpp>
 
 namespace pagoda {

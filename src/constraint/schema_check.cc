@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t kMaxCheckedDepth = 64;
 
-// About any value; the first of them that is there decides, and what stands beside it has to agree.
+// Keywords for any value; the first one present decides, and keywords beside it must be consistent with it.
 const Keywords kDeciding = {"$ref", "const", "enum", "anyOf", "oneOf"};
 const Keywords kNeverHeld = {"$dynamicRef", "$recursiveRef", "propertyDependencies"};
 
-// A reference that says nothing else.
+// True if the schema is only a reference.
 bool only_refers(json::object schema) {
   for (const std::string_view name :
        {"$defs", "definitions", "title", "description", "default", "examples", "$comment", "$schema", "$id"})
@@ -25,7 +25,7 @@ bool only_refers(json::object schema) {
   return schema.size() == 1 && schema.contains("$ref");
 }
 
-// A part of a JSON pointer in a URI's fragment.
+// Unescapes a part of a JSON pointer in a URI fragment.
 std::optional<std::string> unescaped(std::string_view part) {
   std::string out;
   const auto digit = [](char c) {
@@ -139,7 +139,7 @@ Status SchemaPreparer::alternatives(std::string_view keyword, json::object& obje
   for (const std::string_view name : {"$defs", "definitions"}) rest.erase(name);
   json::array cases;
   for (const json::value& option : value.as_array()) {
-    if (option.is_bool() && !option.as_bool()) continue;  // nobody's case
+    if (option.is_bool() && !option.as_bool()) continue;  // never applies
     if (rest.empty() && unevaluated.empty()) {
       cases.push_back(option);
       continue;
@@ -170,21 +170,21 @@ Status SchemaPreparer::alternatives(std::string_view keyword, json::object& obje
   return ok_status();
 }
 
-// Alternatives of which exactly one may hold become alternatives that exclude each other anyway. A property
-// that tells them apart is always written: without it several would hold.
+// Rewrites alternatives of which exactly one may hold to alternatives that exclude each other. A property
+// that distinguishes them becomes required: without it, several would hold.
 Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string& path,
                                           std::vector<std::string>& names) {
   constexpr std::size_t kMaxCases = 200;
   if (cases.size() > kMaxCases) return not_held("oneOf", path, " with that many cases");
   json::array flat, typed, given;
-  std::vector<std::string> tags;  // further requirements of a case
+  std::vector<std::string> tags;  // additional required property of a case
   for (const json::value& one : cases) {
     Result<json::value> made = flatten_schema(one, context());
     if (!made && made.error().reason() == kNoAnswer) continue;
     if (!made) return refuse(path, made.error().message());
     if (*made == false) continue;
     if (*made == true) *made = json::object();
-    // The property that tells cases apart is required of the values that they are about.
+    // The distinguishing property is required of the values that the cases apply to.
     const std::string_view kind = kind_of(made->as_object());
     typed.push_back(*made);
     if (!kind.empty()) typed.back().as_object()["type"] = json::string(kind);
@@ -192,13 +192,13 @@ Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string&
     flat.push_back(*std::move(made));
     given.push_back(one == true ? json::value(json::object()) : one);
   }
-  std::vector<json::array> others(flat.size());  // that would hold, too
+  std::vector<json::array> others(flat.size());  // the alternatives that could also hold
   for (std::size_t i = 0; i < flat.size(); ++i)
     for (std::size_t j = 0; j < flat.size(); ++j) {
       if (i == j) continue;
       std::string tag;
       if (!excludes(typed[i].as_object(), flat[j].as_object(), context(), tag)) {
-        if (flat[i] == flat[j]) {  // equal cases hold together
+        if (flat[i] == flat[j]) {  // equal cases always hold together
           others[i] = {json::value(true)};
         } else if (!negated(flat[j], context())) {
           return not_held("oneOf", path, " whose cases are not known to exclude each other");
@@ -227,7 +227,7 @@ Status SchemaPreparer::exclude_each_other(json::array& cases, const std::string&
       given[i] = std::move(typed[i]);
       continue;
     }
-    // A definition of its own: a schema that leads back to itself would else be written out for ever.
+    // A separate definition: otherwise a schema that refers back to itself would be expanded forever.
     const std::string place = std::string(own.at("$ref").as_string()) + tags[i];
     const auto [known, fresh] = names_.try_emplace(place, concat("r", names_.size()));
     if (fresh) pending_.push_back({place, &made_.emplace_back(std::move(typed[i]))});
@@ -311,14 +311,14 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
     if (const std::string_view kind = kind_of(object); !kind.empty()) types.emplace_back(kind);
   }
   json::array cases;
-  Status none = ok_status();  // the first case that no answer satisfies
+  Status none = ok_status();  // status of the first case that no answer satisfies
   const bool named = object.contains("type");
   for (std::size_t i = 0; i < types.size(); ++i) {
     json::object one = {{"type", types[i]}};
     const Status status = case_of(types[i], object, path, depth, one);
     if (!status.ok() && status.reason() == kNoAnswer) {
       none = status;
-      // Without a named type the keywords say nothing of other values.
+      // If no type is given, the keywords do not constrain values of other kinds.
       if (!named && i == 0)
         for (const std::string_view other : {"object", "array", "string", "number", "boolean", "null"})
           if (other != types[0]) types.emplace_back(other);
@@ -337,8 +337,8 @@ Status SchemaPreparer::typed(json::object& object, const std::string& path, std:
 
 namespace {
 
-// Leaves out `keyword` at `path`; where neither is in the schema as it was sent, the deepest part on the way
-// but its type. False: nothing is left to leave out.
+// Removes `keyword` at `path`. If the original schema does not contain it there, reduces the deepest existing
+// part on the path to its type. False if there is nothing left to remove.
 bool leave_out(json::value& schema, std::string_view path, const std::string& keyword) {
   json::value* part = &schema;
   bool whole = true;
@@ -361,7 +361,8 @@ bool leave_out(json::value& schema, std::string_view path, const std::string& ke
   if (whole && object != nullptr && !keyword.empty() && object->contains(keyword)) {
     const json::value cases = object->at(keyword);
     object->erase(keyword);
-    if (keyword == "oneOf" && !object->contains("anyOf")) (*object)["anyOf"] = cases;  // one of them at least
+    // At least one of the cases.
+    if (keyword == "oneOf" && !object->contains("anyOf")) (*object)["anyOf"] = cases;
     return true;
   }
   const json::value* type = object == nullptr ? nullptr : object->if_contains("type");

@@ -1,8 +1,8 @@
 #pragma once
-// Checks which part of JSON Schema can be held exactly. A schema is checked keyword by keyword and rewritten
-// into the part that the compiler holds; a keyword that it would leave out is refused by name. The rewritten
-// schema may allow fewer answers (objects without undeclared properties), never more. Not a validator of
-// answers, and no compiler.
+// Checks which parts of a JSON Schema can be enforced exactly. A schema is checked keyword by keyword and
+// rewritten to the subset that the compiler enforces; a keyword that would be lost is refused by name. The
+// rewritten schema may allow fewer answers (objects without undeclared properties), never more. Not a
+// validator of answers, and not a compiler.
 // Bounds: depth, properties, repetitions, so that compilation ends soon.
 // Source: JSON Schema 2020-12 and draft 7; docs/structured-output.md has the table. Threads: any.
 #include <boost/json/value.hpp>
@@ -14,27 +14,27 @@
 
 namespace pagoda {
 
-// Between the parts of a JSON text. Models that may write as much white space as they like do, and never
-// stop.
+// White space between the parts of JSON text. Models that may write any amount of white space do so, and
+// never stop.
 inline constexpr int kMaxWhiteSpace = 1;
-inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // text of a schema or grammar
-// A structural tag, which holds the schemas of all tools.
+inline constexpr std::size_t kMaxGrammarBytes = std::size_t{64} << 10;  // for the text of a schema or grammar
+// For a structural tag, which contains the schemas of all tools.
 inline constexpr std::size_t kMaxTagBytes = std::size_t{1} << 20;
 
-// The compiler's view of patterns, which it is never asked with other bytes than printable ASCII.
+// The compiler's view of patterns; it is only asked about printable ASCII.
 struct PatternChecks {
-  // Whether it holds strings to a pattern, and there is such a string. Null: to any.
+  // True if the compiler can enforce the pattern and some string matches it. Null: any pattern.
   bool (*holds)(const std::string& pattern) = nullptr;
-  // Whether a text as a whole matches. Nothing, or null: it does not know.
+  // Whether the whole text matches. nullopt (or a null function) if unknown.
   std::optional<bool> (*matches)(const std::string& pattern, const std::string& text) = nullptr;
 };
 
-// The schema to compile. invalid_argument names the keyword and where it stands.
+// The schema to compile. invalid_argument names the keyword and its place.
 Result<boost::json::value> prepare_schema(const boost::json::value& schema,
                                           const PatternChecks& patterns = {});
 
-// The same of what can be held of a schema: keywords that cannot are left out, or the part of the schema that
-// they stand in, and named in `dropped`.
+// The same for the enforceable part of a schema: other keywords are omitted, or the part of the schema that
+// contains them, and named in `dropped`.
 Result<boost::json::value> prepare_most(const boost::json::value& schema, const PatternChecks& patterns,
                                         std::vector<std::string>& dropped);
 

@@ -46,7 +46,7 @@ const std::set<std::string_view> kJudged = {"type",
                                             "uniqueItems",
                                             "multipleOf",
                                             "format"};
-// About values of one kind alone: of others they say nothing.
+// Keywords that apply to one kind of values: they do not constrain others.
 const std::pair<std::string_view, std::set<std::string_view>> kOfKind[] = {
     {"object",
      {"patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
@@ -75,7 +75,7 @@ std::string_view type_of(const json::value& value) {
   }
 }
 
-// The types that a schema names, integers with numbers; all where it names none.
+// The types that a schema names, counting integers as numbers; all types if it names none.
 std::set<std::string_view> named_types(const json::object& schema) {
   std::set<std::string_view> out;
   if (const json::value* type = schema.if_contains("type")) {
@@ -97,7 +97,7 @@ std::set<std::string_view> named_types(const json::object& schema) {
   }
   return kAll;
 }
-// The types that answers have: where none is named, the first that the keywords are about.
+// The types that answers may have: if none is named, the first one that the keywords apply to.
 std::set<std::string_view> answer_types(const json::object& schema) {
   const auto named = named_types(schema);
   if (named.size() < kAll.size() || schema.contains("anyOf") || schema.contains("oneOf")) return named;
@@ -170,7 +170,8 @@ std::optional<bool> judge_text(const json::string& text, const json::object& sch
   if (const json::value* format = schema.if_contains("format"); format != nullptr && format->is_string()) {
     const StringFormat* const named = string_format(std::string_view(format->as_string()));
     known = known &&
-            (named == nullptr || matches(std::string(named->pattern)) == true);  // it may have other texts
+            // The format may accept further texts.
+            (named == nullptr || matches(std::string(named->pattern)) == true);
   }
   if (!known) return std::nullopt;
   return true;
@@ -221,7 +222,7 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
   bool known = true;
   for (const auto& entry : schema) {
     const std::string_view word(entry.key().data(), entry.key().size());
-    // Keywords that JSON Schema does not know say nothing; those it knows are written without other signs.
+    // Keywords unknown to JSON Schema have no effect; its own are plain words.
     const bool of_others = std::ranges::any_of(kOfKind, [&](const auto& kind) {
       return kind.first != type_of(value) && kind.second.contains(word);
     });
@@ -264,7 +265,8 @@ std::optional<bool> judge(const json::value& value, const json::object& schema, 
   if (value.is_object() &&
       !within(static_cast<double>(value.as_object().size()), "minProperties", "maxProperties"))
     return false;
-  const auto each = [&](std::string_view word) -> std::pair<std::size_t, std::size_t> {  // that hold, of all
+  // {number that hold, total}.
+  const auto each = [&](std::string_view word) -> std::pair<std::size_t, std::size_t> {
     std::size_t count = 0;
     const json::value* list = schema.if_contains(word);
     if (list == nullptr || !list->is_array()) return {1, 1};
@@ -302,7 +304,7 @@ bool objects_exclude(const json::object& first, const json::object& second, cons
   const json::object *mine = properties_of(first), *theirs = properties_of(second);
   if (mine != nullptr && theirs != nullptr) {
     for (const bool required :
-         {true, false})  // one that has to be there is better than one that would have to
+         {true, false})  // prefer an already required property to one that would become required
       for (const auto& entry : *mine) {
         const std::string_view name(entry.key().data(), entry.key().size());
         const json::value* other = theirs->if_contains(name);

@@ -1,4 +1,4 @@
-// SchemaPreparer: what strings and numbers may be held to.
+// SchemaPreparer: constraints on strings and numbers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMaxCount = 20'000;   // one repetition
 constexpr std::int64_t kMaxMultiple = 1024;  // XGrammar's bound
 
-// So many characters that stand for themselves in JSON.
+// A pattern for strings of these lengths, of characters that need no escape in JSON.
 std::string characters(const json::object& lengths) {
   const auto bound = [&](std::string_view keyword, std::string_view otherwise) {
     return lengths.contains(keyword) ? std::to_string(lengths.at(keyword).as_int64())
@@ -117,7 +117,7 @@ Status SchemaPreparer::pattern_case(const json::object& object, const json::obje
   }
   out["pattern"] = plain;
   if (lengths.empty()) return ok_status();
-  // One expression where that can be, since an automaton of several counts what it could repeat.
+  // A single expression if possible, since an automaton of several expands repetitions.
   const auto length = [&](const char* keyword, std::int64_t otherwise) {
     return lengths.contains(keyword) ? lengths.at(keyword).as_int64() : otherwise;
   };
@@ -159,12 +159,12 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
           number * 2 == std::floor(number * 2) && number != std::floor(number) ? number * 2 : number;
       if (whole != std::floor(whole) || whole < 1 || whole > kMaxMultiple)
         return not_held(keyword, path, concat(" of ", type));
-      if (type == "number") out["type"] = "integer";  // multiples that are whole
+      if (type == "number") out["type"] = "integer";  // whole multiples only
       out[keyword] = static_cast<std::int64_t>(whole);
       states_ += static_cast<std::int64_t>(number);
       continue;
     }
-    constexpr double kFarthest = 9e15;  // numbers farther from 0 are not written
+    constexpr double kFarthest = 9e15;  // larger magnitudes are not written
     const bool below = keyword == "minimum" || keyword == "exclusiveMinimum";
     if (below ? number > kFarthest : number < -kFarthest)
       return refuse(path, concat("has a '", keyword, "' of more than 15 digits"));
@@ -175,7 +175,7 @@ Status SchemaPreparer::number_case(const json::object& object, const std::string
     }
     if (type == "number") {
       out[keyword] = *value;
-    } else {  // the nearest whole number within
+    } else {  // the nearest whole number within the bound
       const bool lower = keyword == "minimum" || keyword == "exclusiveMinimum";
       const bool exclusive = keyword.starts_with("exclusive");
       double bound = lower ? std::ceil(number) : std::floor(number);

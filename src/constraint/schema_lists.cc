@@ -1,4 +1,4 @@
-// SchemaPreparer: what lists may be held to.
+// SchemaPreparer: constraints on lists.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -35,7 +35,7 @@ Status SchemaPreparer::array_case(const json::object& object, const std::string&
     for (const json::value& entry : prefix->as_array()) {
       json::value part;
       const Status status = prepare(entry, at(path, concat("prefixItems/", parts.size())), depth + 1, part);
-      if (!status.ok() && status.reason() == kNoAnswer) {  // lists end before it
+      if (!status.ok() && status.reason() == kNoAnswer) {  // lists end before this item
         if (out.contains("minItems") && std::cmp_greater(out.at("minItems").as_int64(), parts.size()))
           return status;
         if (!out.contains("maxItems") || std::cmp_greater(out.at("maxItems").as_int64(), parts.size()))
@@ -113,11 +113,11 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
   const std::size_t fixed = prefix != nullptr && prefix->is_array() ? prefix->as_array().size() : 0;
   if (fixed == 0 && (items == nullptr || object.contains("unevaluatedItems")))
     return not_held("uniqueItems", path, " for items that are not enumerable");
-  std::vector<json::array> places;  // values of each place, and of all further ones
+  std::vector<json::array> places;  // allowed values per position, and of all further positions
   for (std::size_t i = 0; i <= fixed; ++i) {
     const json::value* const schema = i < fixed ? &prefix->as_array()[i] : items;
     if (i == fixed && (schema == nullptr || *schema == false)) {
-      places.emplace_back();  // undeclared items do not come
+      places.emplace_back();  // no further items are allowed
       continue;
     }
     std::optional<json::array> values = listed(*schema, path);
@@ -135,7 +135,7 @@ Status SchemaPreparer::unique_items(const json::object& object, const std::strin
   if (least > longest)
     return refuse(path, "has 'uniqueItems' of fewer values than 'minItems', which no answer can satisfy")
         .with_reason(std::string(kNoAnswer));
-  // All lists in all orders while they are few, then in the order of the values alone.
+  // All lists in all orders if they are few; otherwise only in the order of the values.
   json::array lists;
   for (const bool ordered : {false, true}) {
     std::vector<std::vector<json::value>> open = {{}};

@@ -16,9 +16,9 @@ namespace {
 namespace json = boost::json;
 
 constexpr int kMaxMergedDepth = 32;     // schemas nested in allOf and $ref
-constexpr std::size_t kMaxCases = 256;  // alternatives multiplied out
+constexpr std::size_t kMaxCases = 256;  // combined alternatives
 
-// Keywords that two schemas may require differently. Others require nothing.
+// Keywords whose requirements may differ between two schemas. Other keywords require nothing.
 const std::set<std::string_view> kAsserting = {"type",
                                                "enum",
                                                "const",
@@ -76,7 +76,7 @@ json::value all_of(json::value a, json::value b) {
   return {{"allOf", json::array{std::move(a), std::move(b)}}};
 }
 
-// Two schemas without `$ref` and `allOf`.
+// Merges two schemas without `$ref` and `allOf`.
 class Merger {
  public:
   Merger(json::object into, json::object other) : into_(std::move(into)), other_(std::move(other)) {}
@@ -95,7 +95,7 @@ class Merger {
     schema.erase("properties");
     return out;
   }
-  // A side's rule for undeclared properties applies to those that the other side declares.
+  // Applies one side's rule for undeclared properties to properties that only the other side declares.
   static Status add_additional(json::object& properties, const json::object& own, json::object& schema,
                                const json::object& others) {
     const json::value* additional = schema.if_contains("additionalProperties");
@@ -121,7 +121,7 @@ class Merger {
     return ok_status();
   }
 
-  // Draft 7's lists of items by their newer names.
+  // Renames draft 7's item keywords to the newer ones.
   static void rename_items(json::object& schema) {
     const json::value* items = schema.if_contains("items");
     if (items == nullptr || !items->is_array()) return;
@@ -166,7 +166,7 @@ class Merger {
     json::value& own = into_[name];
     if (own == value) return ok_status();
     if (!kAsserting.contains(name))
-      return ok_status();  // an annotation; and references are the whole schema's
+      return ok_status();  // an annotation, or definitions: references are resolved in the whole schema
     if (name == "type") return types(own, value);
     if (name == "required") return lists(own, value, /*common=*/false);
     if (name == "enum") return lists(own, value, /*common=*/true);
@@ -187,7 +187,7 @@ class Merger {
       return ok_status();
     }
     if (name == "anyOf" && own.is_array() && value.is_array()) return alternatives(own, value.as_array());
-    if (name == "oneOf" && !into_.contains("anyOf")) {  // both of them, each by itself
+    if (name == "oneOf" && !into_.contains("anyOf")) {  // both must hold independently
       into_["anyOf"] = json::array{{{"oneOf", value}}};
       return ok_status();
     }
@@ -293,7 +293,7 @@ class Flattener {
     if (object == nullptr) return schema;
     if (depth > kMaxMergedDepth) return cannot("$ref", " that leads back to itself");
     json::object own = *object;
-    if (depth > 0) rewrite_conditions(own);  // those of one part are not those of another
+    if (depth > 0) rewrite_conditions(own);  // conditions of one part must not combine with those of another
     if (depth > 0 && own.contains("$id")) return cannot("$id", " of its own");
     json::array parts;
     if (const json::value* all = own.if_contains("allOf")) {
@@ -313,7 +313,8 @@ class Flattener {
     own.erase("$ref");
     json::value out = json::object();
     parts.push_back(
-        std::move(own));  // in the order of properties that readers expect: of what it extends, then its own
+        // In the property order that readers expect: inherited properties first, then its own.
+        std::move(own));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       Result<json::value> next = parts[i];
       if (i + 1 < parts.size()) next = flat(parts[i], depth + 1);
@@ -339,7 +340,7 @@ class Flattener {
     object.erase(name);
     return out;
   }
-  // Each alternative alone knows which properties it evaluates.
+  // Each alternative must apply this itself, since only it knows the properties it evaluates.
   static void put_unevaluated(json::object& out, const json::value& properties, const json::value& items) {
     bool open = false;
     for (const std::string_view word : {"anyOf", "oneOf", "if", "not"}) open = open || out.contains(word);

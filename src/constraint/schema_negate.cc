@@ -1,6 +1,6 @@
-// Schemas of the values that do not satisfy a schema. Each keyword that asks for something gives an
-// alternative of the values that it does not take; those of which it cannot be said are left out, so that
-// fewer values are said, never others.
+// Schemas for the values that do not satisfy a schema. Each keyword with a requirement gives an alternative:
+// the values that violate it. Alternatives that cannot be expressed are omitted, so that the result covers
+// fewer values, never others.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -131,7 +131,7 @@ class Negation {
     }
   }
 
-  // Each of them has to be negated: what can be said of some only is none of all.
+  // All of them must be negated: if only some can be, nothing can be said about all.
   void none_of(const json::array& list) {
     json::array all;
     for (const json::value& one : list) {
@@ -221,7 +221,7 @@ class Negation {
   const json::object& schema_;
   const SchemaContext& context_;
   const int depth_;
-  bool asks_ = false;  // a keyword is there that some values do not satisfy
+  bool asks_ = false;  // true if some keyword is not satisfied by all values
   json::array cases_;
 };
 

@@ -1,6 +1,6 @@
-// SchemaPreparer: what objects may be held to. Names that are not declared come where `patternProperties` or
-// `additionalProperties` ask for them; each is written once in the terms of what it may be: a name that
-// matches two patterns has what both ask for, and a declared one is never written as another.
+// SchemaPreparer: constraints on objects. Undeclared names are allowed only if `patternProperties` or
+// `additionalProperties` requests them. Each name is written once, with all its requirements: a name that
+// matches two patterns has those of both, and a declared name is never written as an undeclared one.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxOptionalPairs =
     90'000;                              // compiling is quadratic in an object's optional properties
-constexpr std::size_t kMaxCombined = 3;  // patterns of which a name may match several
+constexpr std::size_t kMaxCombined = 3;  // maximum number of patterns that one name may match
 
 json::value all_parts(json::array parts) {
   return parts.size() == 1 ? std::move(parts.front()) : json::value{{"allOf", std::move(parts)}};
@@ -96,7 +96,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
   open.taken.insert(open.taken.end(), never.begin(), never.end());
   if (declared) out["properties"] = std::move(properties);
   if (!required.empty()) out["required"] = std::move(required);
-  // Nothing said: whatever object. Else what is not declared is left out, which is allowed to.
+  // Without any keyword: any object. Otherwise undeclared properties are omitted, which the schema permits.
   const json::value any(true);
   const bool anything = open.taken.empty() && open.patterns.empty() && open.additional == nullptr &&
                         !object.contains("additionalProperties") && !object.contains("unevaluatedProperties");
@@ -106,7 +106,7 @@ Status SchemaPreparer::object_case(const json::object& object, const std::string
     return ok_status();
   }
   if (out.contains("minProperties") && out.at("minProperties").as_int64() > 1)
-    return not_held("minProperties", path, " for undeclared properties");  // a name may be written twice
+    return not_held("minProperties", path, " for undeclared properties");  // a name could be written twice
   const bool simple = open.patterns.empty() && never.empty() && plain_names;
   if (!simple || (declared && given_names != nullptr)) return name_patterns(open, path, depth, out);
   json::value part;
@@ -169,7 +169,7 @@ Status SchemaPreparer::by_patterns(std::string_view name, const OpenNames& open,
 
 Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& path, std::size_t depth,
                                      json::object& out) {
-  PatternSet others;  // names that are not allowed
+  PatternSet others;  // names to exclude
   for (const std::string& name : open.taken) {
     const std::optional<std::string> literal = literal_pattern(name);
     if (!literal && !name.empty())
@@ -184,7 +184,7 @@ Status SchemaPreparer::name_patterns(const OpenNames& open, const std::string& p
   }
   json::object patterns;
   const auto add = [&](const std::string& pattern, const json::value& schema, std::string_view keyword) {
-    if (!held(pattern)) return ok_status();  // there is no such name
+    if (!held(pattern)) return ok_status();  // no name matches
     json::value part;
     const Status status = prepare(schema, at(path, keyword), depth + 1, part);
     if (!status.ok() && status.reason() == kNoAnswer) return ok_status();

@@ -1,5 +1,5 @@
-// SchemaPreparer: keywords that are said by others. Each rewriting leaves a schema whose answers the given
-// one has, too; where that would leave fewer than a reader of the schema expects, the keyword is refused.
+// SchemaPreparer: keywords expressed by others. The answers of a rewritten schema all satisfy the given one;
+// if the rewriting would lose answers that a reader of the schema expects, the keyword is refused.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// A null here means absent: Go's programs write it so.
+// A null value here means absent: Go programs write it so.
 const Keywords kNeverNull = {"properties",
                              "required",
                              "items",
@@ -95,7 +95,7 @@ Status SchemaPreparer::rewrite(json::object& object, const std::string& path, st
   return refuse(path, "has too many keywords that must be combined");
 }
 
-// A property's dependents are required anyway, where the property may come.
+// Makes a property's dependents always required, if the property may occur.
 void SchemaPreparer::rewrite_dependents(json::object& object) {
   json::array all;
   std::vector<std::string> required;
@@ -182,8 +182,8 @@ Status SchemaPreparer::rewrite_not(json::object& object, const std::string& path
   return ok_status();
 }
 
-// The first items are those that the list has to contain; where there may be so many at most, the others are
-// not.
+// The first items are those that the list must contain; if their number is bounded, the remaining items must
+// not match.
 Status SchemaPreparer::rewrite_contains(json::object& object, const std::string& path) {
   const auto count_of = [&](std::string_view name, std::int64_t otherwise) {
     const json::value* value = object.if_contains(name);
@@ -201,7 +201,8 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   if (most >= 0 && most < least)
     return refuse(path, "has a 'minContains' above its 'maxContains', which no answer can satisfy")
         .with_reason(std::string(kNoAnswer));
-  Result<json::value> flat = flatten_schema(json::value(object), context());  // lists of items by one name
+  // Normalises the keywords for items.
+  Result<json::value> flat = flatten_schema(json::value(object), context());
   if (!flat) return refuse(path, flat.error().message()).with_reason(flat.error().reason());
   if (object.contains("items") && object.at("items").is_array())
     return not_held("contains", path, " together with a list of 'items'");
@@ -210,7 +211,7 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
                            : json::array();
   const json::value* items = object.if_contains("items");
   json::value rest = items == nullptr ? json::value(true) : *items;
-  if (object.contains("unevaluatedItems")) {  // contained items are evaluated: nothing else comes
+  if (object.contains("unevaluatedItems")) {  // contained items are evaluated: no others are allowed
     if (items == nullptr) rest = wanted;
     object.erase("unevaluatedItems");
     object["items"] = rest;
@@ -236,7 +237,7 @@ Status SchemaPreparer::rewrite_contains(json::object& object, const std::string&
   return ok_status();
 }
 
-// All names, or none.
+// Rewrites a boolean `propertyNames`: all names are allowed, or none.
 void SchemaPreparer::rewrite_names(json::object& object) {
   const json::value* names = object.if_contains("propertyNames");
   if (names == nullptr || !names->is_bool()) return;

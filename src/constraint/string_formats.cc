@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// Dates of the calendar.
+// Calendar dates.
 const std::string kYear = "([0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
 const std::string kLeapYear = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)";
 const std::string kDate = kYear +
@@ -37,7 +37,7 @@ std::string ipv6() {
 const std::string kIpv6 = ipv6();
 const std::string kWholeIpv4 = "^" + kIpv4 + "$", kWholeIpv6 = "^" + kIpv6 + "$";
 
-// Names of up to 253 characters, in labels of up to 63 without "--", which would have to be looked into.
+// Names of up to 253 characters, in labels of up to 63 without "--", which would need further checks.
 const std::string kHostname =
     "^((([A-Za-z0-9]-?){0,30}[A-Za-z0-9][.]){0,3}([A-Za-z0-9]-?){0,30}[A-Za-z0-9]"
     "|(([A-Za-z0-9]-?){0,13}[A-Za-z0-9][.]){4,7}([A-Za-z0-9]-?){0,13}[A-Za-z0-9])$";
@@ -68,7 +68,7 @@ const std::string kVariable =
 const std::string kUriTemplate = "^([A-Za-z0-9!#$&()*+,./:;=?@_~\\[\\]-]|%[0-9A-Fa-f]{2}|[{][+#./;?&]?" +
                                  kVariable + "(," + kVariable + ")*[}])*$";
 
-// Expressions without escapes, which all dialects read alike.
+// Regular expressions without escapes, which all dialects interpret alike.
 const std::string kAtom = "([A-Za-z0-9 _@#%&=:;,<>!~/]|[.]|\\[\\^?([A-Za-z0-9_ ]|a-z|A-Z|0-9)+\\])[*+?]?";
 const std::string kRegex = "^\\^?(" + kAtom + "|[(](" + kAtom + ")+([|](" + kAtom + ")+)*[)][*+?]?)*[$]?$";
 

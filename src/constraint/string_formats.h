@@ -1,6 +1,6 @@
 #pragma once
-// The formats of JSON Schema as patterns of whole texts. A pattern may have fewer texts than its format,
-// never others: leap seconds, quoted local parts and the like are left out. Other names of formats are
+// The formats of JSON Schema as patterns for whole strings. A pattern may match fewer strings than its
+// format, never more: leap seconds, quoted local parts and the like are excluded. Unknown format names are
 // annotations. Source: JSON Schema 2020-12 §7.3 and the RFCs it names. Threads: any.
 #include <string>
 #include <string_view>
@@ -10,10 +10,10 @@ namespace pagoda {
 struct StringFormat {
   std::string_view name;
   std::string_view pattern;
-  std::string_view plain = {};  // one of fewer texts, which lengths can be said of
+  std::string_view plain = {};  // a narrower pattern that can be combined with lengths
 };
 
-// Null: no format of that name is known.
+// Null if the format is unknown.
 const StringFormat* string_format(std::string_view name);
 
 }  // namespace pagoda

@@ -1,4 +1,4 @@
-// GrammarBackend on XGrammar: the only file that includes it. What it throws ends here.
+// GrammarBackend on XGrammar: the only file that includes it. Its exceptions are caught here.
 #include "base/assign_or_return.h"
 #include "constraint/grammar_backend.h"
 
@@ -39,7 +39,7 @@ constexpr std::size_t kMaxProblemBytes = 300;
 constexpr std::int64_t kMaxWork = 30'000'000;  // units of xgrammar/work.h: one to three seconds
 constexpr PatternChecks kPatterns = {.holds = xgrammar_holds_pattern, .matches = xgrammar_matches};
 constexpr std::size_t kMaxVocabularies = 4;
-constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // masks of rules, for each vocabulary
+constexpr std::size_t kSharedBytes = std::size_t{16} << 20;  // masks of rules, per vocabulary
 
 class XgrammarConstraint final : public TokenConstraint {
  public:
@@ -102,17 +102,17 @@ class XgrammarFactory final : public TokenConstraintFactory {
   std::int32_t vocab_size_;
 };
 
-// A schema with what most have.
+// A schema with the features that most schemas use.
 constexpr const char* kUsual =
     R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"number"},
     "d":{"type":"boolean"},"e":{"type":"array","items":{"type":"string"}},"f":{"type":["string","null"]},
     "g":{"type":"string","maxLength":9}},
     "required":["a","b"],"additionalProperties":false})";
 
-// XGrammar's fall-back is no news for users.
+// XGrammar's fall-back is of no interest to users.
 constexpr std::string_view kOneOf = "oneOf with overlapping";
 
-// One line, printable and short: it holds parts of what the client sent, and goes back to the client.
+// Shortens a message to one printable line: it contains client input and is returned to the client.
 std::string problem(std::string_view message) {
   if (message.starts_with("Check failed: ")) {
     const std::size_t end = message.find(") is false: ");
@@ -127,7 +127,7 @@ std::string problem(std::string_view message) {
   return out.empty() ? "it cannot be compiled" : out;
 }
 
-// The tokens that a structural tag says by their ids.
+// Collects the tokens that a structural tag names by id.
 void collect_tokens(const boost::json::value& part, std::vector<TokenId>& out) {
   if (const boost::json::array* list = part.if_array())
     for (const boost::json::value& one : *list) collect_tokens(one, out);
@@ -178,7 +178,7 @@ Result<boost::json::value> json_string(const boost::json::object& part) {
     return boost::json::value{{"type", "grammar"}, {"grammar", *inside}};
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::length_error&) {  // the work of compiling is bounded
+  } catch (const std::length_error&) {  // the bound on compilation work was reached
     throw;
   } catch (const std::exception& error) {
     return refused(problem(error.what()));
@@ -285,8 +285,8 @@ class XgrammarBackend final : public GrammarBackend {
     return internal_error("unknown kind of grammar");
   }
 
-  // The tokens' bytes, as they stand in a text; of special tokens those that the grammar names. Made when it
-  // is needed first: it takes some 30 ms.
+  // The tokens' bytes as they appear in text; for special tokens, only those that the grammar names. Created
+  // on first use: takes about 30 ms.
   std::shared_ptr<const XgrammarCompiler> vocabulary(const GrammarSpec& spec) const {
     const TokenId count = std::min(vocab_size_, tokenizer_.vocab_size());
     std::lock_guard lock(mutex_);
@@ -310,7 +310,7 @@ class XgrammarBackend final : public GrammarBackend {
     for (TokenId id = 0; id < count; ++id)
       if (!tokenizer_.is_special(id) || std::ranges::binary_search(named, id))
         tokens[static_cast<std::size_t>(id)] = tokenizer_.token_bytes(id);
-    // No text has this byte: only the grammar's own word for the token lets it be said.
+    // No text contains this byte: only the grammar's own name for the token permits it.
     for (const TokenId id : said)
       tokens[static_cast<std::size_t>(id)] = concat("\xff", tokenizer_.token_bytes(id));
     std::vector<std::int32_t> stops;
@@ -327,11 +327,11 @@ class XgrammarBackend final : public GrammarBackend {
   const std::vector<TokenId> stop_tokens_;
   mutable std::mutex mutex_;
   struct Vocabulary {
-    std::vector<TokenId> special;  // that may be said, by a text that spells them
-    std::vector<TokenId> said;     // likewise, by their ids alone
+    std::vector<TokenId> special;  // permitted by a text that spells them
+    std::vector<TokenId> said;     // permitted by their ids
     std::shared_ptr<const XgrammarCompiler> compiler;
   };
-  mutable std::vector<Vocabulary> made_;  // the latest used first
+  mutable std::vector<Vocabulary> made_;  // most recently used first
   mutable std::vector<std::pair<TokenId, std::string> > special_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Xgrammar, for tests only: a backend on a vocabulary of bytes and a word, with random walks through what it
-// compiles.
+// For tests only: a fixture with a backend on a vocabulary of bytes and a word, and random walks through
+// compiled grammars.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Xgrammar : public testing::Test {
       if (allows(mask, token)) out.push_back(token);
     return out;
   }
-  // A random answer; empty where it did not end.
+  // A random answer; empty if it did not end.
   std::string walk(const TokenConstraintFactory& factory, std::uint64_t seed, std::size_t most = 3000) {
     const auto constraint = factory.make();
     std::vector<TokenId> said;
@@ -51,7 +51,7 @@ class Xgrammar : public testing::Test {
         return "";
       }
       TokenId token = next[random_bits(seed, said.size(), 0) % next.size()];
-      // Ends sooner where it may.
+      // Ends early where the grammar permits.
       if (said.size() > 40 && next.back() == FakeTokenizer::kEos) token = FakeTokenizer::kEos;
       for (const TokenId closing : {'"', '}', ']', ','})
         if (said.size() > 60 && random_bits(seed, said.size(), 1) % 3 == 0 &&

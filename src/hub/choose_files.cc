@@ -13,7 +13,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::size_t kMaxListed = 40;
-constexpr std::string_view kUsualTag = "Q4_K_M";  // llama.cpp's, where none is said
+constexpr std::string_view kUsualTag = "Q4_K_M";  // the default, as in llama.cpp
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -26,7 +26,7 @@ std::string listed(const std::vector<std::string>& names) {
   return out.empty() ? "nothing" : out;
 }
 
-// "NAME-00002-of-00003.gguf": its model's name and the count; 0: a file that is whole.
+// "NAME-00002-of-00003.gguf": the model's name and the number of parts; 0 for an unsplit file.
 struct Part {
   std::string model;
   int count = 0;
@@ -62,20 +62,20 @@ Result<std::vector<std::string>> whole(std::vector<std::string> parts) {
   return parts;
 }
 
-// Files that are read beside safetensors.
+// Files that are used along with safetensors.
 bool is_companion(std::string_view name) {
   for (const std::string_view end : {".json", ".jinja", ".txt", ".model", ".tiktoken"})
     if (name.ends_with(end)) return true;
   return false;
 }
 
-// Chat templates beside the default one: "additional_chat_templates/tool_use.jinja".
+// Additional chat templates: "additional_chat_templates/tool_use.jinja".
 bool is_chat_template(std::string_view file) {
   constexpr std::string_view kFolder = "additional_chat_templates/";
   return file.starts_with(kFolder) && file.find('/', kFolder.size()) == file.npos && file.ends_with(".jinja");
 }
 
-// A file of a sentence-transformers' module, which modules.json names: "1_Pooling/config.json".
+// A file of a sentence-transformers module listed in modules.json: "1_Pooling/config.json".
 bool is_of_module(std::string_view file) {
   const std::size_t slash = file.find('/');
   if (slash == file.npos || file.find('_') > slash || file[0] < '0' || file[0] > '9') return false;
@@ -83,12 +83,12 @@ bool is_of_module(std::string_view file) {
   return name == "config.json" || name == "model.safetensors";
 }
 
-// "MODEL-imatrix.gguf", which is no model; "MODEL-imatrix-Q4_K_M.gguf" is one.
+// "MODEL-imatrix.gguf" is not a model; "MODEL-imatrix-Q4_K_M.gguf" is one.
 bool is_importance_matrix_name(std::string_view name) {
   return lowered(name).find("imatrix") != std::string::npos && tag_of(name) == name;
 }
 
-// A projector is left out unless it is asked for.
+// A projector is omitted unless explicitly requested.
 Result<std::vector<std::string>> choose_projector(const std::vector<std::string>& projectors,
                                                   std::string_view tag, const std::vector<std::string>& all) {
   std::vector<std::string> fitting;
@@ -172,7 +172,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& al
   if (lowered(tag).find("mmproj") != tag.npos) return choose_projector(projectors, tag, all);
   std::ranges::sort(gguf);
   if (tag.empty() && config && !safetensors.empty()) {
-    // A model that is there whole is not fetched a second time in pieces.
+    // If the unsplit model exists, its parts are not fetched too.
     if (std::ranges::find(safetensors, "model.safetensors") != safetensors.end())
       safetensors = {"model.safetensors"};
     safetensors.insert(safetensors.end(), companions.begin(), companions.end());

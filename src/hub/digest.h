@@ -1,7 +1,7 @@
 #pragma once
-// file_digest(): what a file's bytes hash to, read once from begin to end.
-// Errors: internal where the file cannot be read. Threads: any.
-// Source: FIPS 180-4 (OpenSSL computes it); git's object format for blobs ("blob SIZE\0" before the bytes).
+// file_digest(): the hash of a file's bytes, read once from start to end.
+// Errors: internal if the file cannot be read. Threads: any.
+// Source: FIPS 180-4 (computed by OpenSSL); git's object format for blobs ("blob SIZE\0" before the bytes).
 #include <string>
 
 #include "base/status.h"
@@ -13,7 +13,7 @@ enum class DigestKind {
   git_blob_sha1,  // files in git itself
 };
 
-// In small hexadecimal digits.
+// Returns lowercase hexadecimal digits.
 Result<std::string> file_digest(const std::string& path, DigestKind kind);
 
 }  // namespace pagoda

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxFraming = std::size_t{1} << 20;
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-// Collects the headers and hands the body on.
+// Collects the headers and passes the body on.
 class AnswerParser final : public http::basic_parser<false> {
  public:
   AnswerParser(const BodyTaker& taker, bool head) : taker_(taker) {

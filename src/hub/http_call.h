@@ -1,8 +1,9 @@
 #pragma once
-// http_call(): one GET, HEAD or POST over a connection of its own, the answer's body handed on as it comes.
-// Follows no redirect and tries nothing twice: hub_client.h does. Units: bytes. Errors: those of
-// OutgoingConnection; unavailable for an answer that breaks off or is not HTTP. What was handed on before an
-// error stands. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing; the body is its taker's business.
+// http_call(): one GET, HEAD or POST over a separate connection; the response body is passed on as it
+// arrives. Follows no redirects and never retries: hub_client.h does. Units: bytes. Errors: those of
+// OutgoingConnection; unavailable for a response that is truncated or not HTTP. Data passed on before an
+// error remains valid. Threads: any. Bounds: 64 KiB of headers, 1 MiB of framing; the consumer bounds the
+// body.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -17,22 +18,22 @@ namespace pagoda {
 
 struct HttpCall {
   Url url;
-  bool head = false;       // only the headers
-  std::string json = {};   // not empty: a POST with this body
-  std::string token = {};  // as "Authorization: Bearer"; empty: none
-  std::int64_t from = 0;   // as "Range: bytes=N-"; 0: the whole
-  int timeout_s = 30;      // without a byte from the other side
+  bool head = false;       // request only the headers
+  std::string json = {};   // if not empty, POST this body
+  std::string token = {};  // sent as "Authorization: Bearer"; empty: none
+  std::int64_t from = 0;   // sent as "Range: bytes=N-"; 0: the whole file
+  int timeout_s = 30;      // maximum time without a byte from the server
 };
 
 struct HttpHead {
   int status = 0;
-  std::vector<std::pair<std::string, std::string>> fields;  // names in small letters
+  std::vector<std::pair<std::string, std::string>> fields;  // names in lower case
 
-  // The first of that name; empty: none.
+  // The first field of that name; empty if there is none.
   std::string_view field(std::string_view name) const;
 };
 
-// Is asked first with the headers, then with each piece of the body. An error ends the exchange and is its
+// Called first with the headers, then with each piece of the body. An error ends the exchange and becomes its
 // result.
 struct BodyTaker {
   std::function<Status(const HttpHead&)> begin;

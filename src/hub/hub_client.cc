@@ -31,7 +31,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// One path component, whatever the hub says.
+// True if the text is a single safe path component, whatever the hub sends.
 bool plain(std::string_view text) {
   return !text.empty() && text.size() <= 128 && text.front() != '.' && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -39,7 +39,7 @@ bool plain(std::string_view text) {
   });
 }
 
-// Without the W/ of a weak one, and without quotes.
+// An ETag without quotes and without the W/ of a weak one.
 std::string_view bare_etag(std::string_view text) {
   if (text.starts_with("W/")) text.remove_prefix(2);
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
@@ -104,11 +104,11 @@ Result<HttpHead> HubClient::get(HttpCall get, const BodyTaker& taker, std::vecto
     if (!head) {
       retry_after_s_ = after;
       const StatusCode code = head.error().code();
-      // Which of the two hosts: the hub itself, or the one that it sent us to.
+      // Name the host if it is not the hub itself but a redirect target.
       return hop == 0 || code != StatusCode::unavailable ? head.error() : head.error().annotate(get.url.host);
     }
     if (heads != nullptr) heads->push_back(*head);
-    // All is said already, and the store behind may not take a HEAD.
+    // The response already has all metadata, and the store behind it may not support HEAD.
     const bool described =
         get.head && !head->field("x-linked-etag").empty() && !head->field("x-linked-size").empty();
     if (!redirected || described) return head;
@@ -162,7 +162,7 @@ Result<HubFile> HubClient::describe(const std::string& name, const std::string& 
   const BodyTaker taker = {.begin = [](const HttpHead&) { return ok_status(); },
                            .piece = [](std::string_view) { return ok_status(); }};
   if (const auto head = get({.url = *url, .head = true}, taker, &heads); !head) return head.error();
-  // The hub's own word, in its redirect, before that of the store behind it.
+  // The hub's own headers, in its redirect, take precedence over those of the store behind it.
   const auto first = [&](std::initializer_list<std::string_view> names) {
     for (const std::string_view each : names)
       for (const HttpHead& head : heads)

@@ -62,7 +62,7 @@ Result<std::unique_ptr<OutgoingConnection>> OutgoingConnection::open(const Url& 
 }
 
 OutgoingConnection::~OutgoingConnection() {
-  if (ssl_ != nullptr) SSL_shutdown(ssl_.get());  // says goodbye, does not wait for the answer
+  if (ssl_ != nullptr) SSL_shutdown(ssl_.get());  // sends close_notify without waiting for the reply
   ssl_.reset();
   close(socket_);
 }

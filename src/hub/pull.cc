@@ -23,10 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 5;  // in a row, none of which brings a byte
+constexpr int kTries = 5;  // consecutive attempts without a new byte
 constexpr std::chrono::milliseconds kFirstWait{500};
 
-// An open file that closes itself.
+// An open file, closed on destruction.
 class File {
  public:
   File(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
@@ -85,7 +85,7 @@ Status write_all(int descriptor, std::string_view bytes, const std::string& path
   return ok_status();
 }
 
-// Compares the bytes with the ETag; ok where it is no hash that we know.
+// Compares the bytes with the ETag; ok if the ETag is not a known kind of hash.
 Status check_digest(const std::string& path, const std::string& file, const std::string& etag) {
   const bool hex = etag.find_first_not_of("0123456789abcdef") == etag.npos;
   if (!hex || (etag.size() != 64 && etag.size() != 40)) return ok_status();
@@ -131,7 +131,8 @@ class Puller {
     PAGODA_RETURN_IF_ERROR(folder_.make());
     PAGODA_RETURN_IF_ERROR(check_space(wanted));
     for (const Wanted& one : wanted) PAGODA_RETURN_IF_ERROR(get_blob(listed.commit, one));
-    // Another model of this commit may be there, so that its snapshot is found already: nothing half goes in.
+    // Another model of this commit may exist, so that its snapshot is already found: link files only when all
+    // are complete.
     for (const Wanted& one : wanted)
       PAGODA_RETURN_IF_ERROR(folder_.link(listed.commit, one.file, one.about.etag));
     PAGODA_RETURN_IF_ERROR(folder_.write_ref(name_.name.revision, listed.commit));
@@ -169,8 +170,8 @@ class Puller {
     }
     Status status = fetch_and_check(commit, one, incomplete);
     if (status.code() == StatusCode::corrupt_data) {
-      // The first bytes may be another program's, or from before a crash of the machine: once more from the
-      // start.
+      // The first bytes may come from another program, or from before a machine crash: fetch once more from
+      // the start.
       settings_.note(concat(status.message(), "; again from its beginning"));
       fs::remove(incomplete, error);
       status = fetch_and_check(commit, one, incomplete);
@@ -193,7 +194,7 @@ class Puller {
       return ok_status();
     };
     if (here > one.about.size) PAGODA_RETURN_IF_ERROR(start_at(0));
-    std::int64_t best = here;  // a hub without ranges that breaks off at the same place brings nothing new
+    std::int64_t best = here;  // a hub without ranges that always fails at the same offset makes no progress
     PAGODA_RETURN_IF_ERROR(persist(client_, settings_, [&](bool& progress) -> Status {
       if (here == one.about.size) return ok_status();
       const auto piece = [&](std::string_view bytes) -> Status {

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "models--";
 
-// Bytes of the regular files in a folder's blobs; links are not followed.
+// The total size of the regular files in a folder's blobs; does not follow links.
 std::int64_t blob_bytes(const fs::path& root, bool& incomplete) {
   std::int64_t bytes = 0;
   std::error_code error;
@@ -37,7 +37,7 @@ std::int64_t seconds_of(fs::file_time_type time) {
       .count();
 }
 
-// The files below a snapshot whose bytes are there.
+// The files below a snapshot whose blobs exist.
 std::vector<std::string> files_below(const fs::path& snapshot) {
   std::vector<std::string> files;
   std::error_code error;
@@ -57,7 +57,7 @@ void add_file(CachedModel& model, const fs::path& path) {
     model.modified = std::max(model.modified, seconds_of(time));
 }
 
-// One entry for each of the repository's models; at least one, so that what a download has left is seen.
+// Adds one entry per model of the repository; at least one, so that remains of a download are listed.
 void list_repository(const std::string& name, const fs::path& root, std::vector<CachedModel>& models) {
   std::map<std::string, CachedModel> found;  // by tag
   std::error_code error;
@@ -75,7 +75,7 @@ void list_repository(const std::string& name, const fs::path& root, std::vector<
       model.type = gguf ? "gguf" : "safetensors";
       add_file(model, each->path() / file);
     }
-    // The newest of several revisions.
+    // Keeps the newest of several revisions.
     for (auto& [tag, model] : here)
       if (!found.contains(tag) || found[tag].modified < model.modified) found[tag] = std::move(model);
   }
@@ -90,7 +90,7 @@ void list_repository(const std::string& name, const fs::path& root, std::vector<
   }
 }
 
-// Links of other snapshots, or of other models, may need the same bytes.
+// True if any snapshot links to the blob: other snapshots or models may use the same bytes.
 bool is_linked(const fs::path& root, const fs::path& blob) {
   std::error_code error;
   for (fs::recursive_directory_iterator each(root / "snapshots", error), end; !error && each != end;
@@ -166,7 +166,7 @@ Result<std::int64_t> remove_pulled(const PullName& name, const std::string& cach
   }
   bool incomplete = false;
   bytes += blob_bytes(folder.root(), incomplete);
-  // The references first: what is half removed is not found.
+  // References first, so that a partly removed model is not found.
   fs::remove_all(folder.root() + "/refs", error);
   fs::remove_all(folder.root(), error);
   if (error) return internal_error(concat("cannot remove ", folder.root(), ": ", error.message()));

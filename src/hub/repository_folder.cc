@@ -41,7 +41,7 @@ Status RepositoryFolder::link(const std::string& commit, const std::string& file
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) return refused(path.parent_path().string(), error);
-  // Made beside it and renamed: a reader sees the old link or the new one.
+  // Created under another name and renamed, so that readers see the old link or the new one.
   const fs::path fresh = path.string() + ".new";
   fs::remove(fresh, error);
   fs::create_symlink(target, fresh, error);

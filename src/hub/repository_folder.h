@@ -1,7 +1,6 @@
 #pragma once
-// RepositoryFolder: the paths of one repository in the local cache (pull.h has the layout), and what is made
-// there. Not the way to find a model: loader/hub_cache.h is. Errors: internal where the disk refuses.
-// Threads: one.
+// RepositoryFolder: the paths of one repository in the local cache (pull.h has the layout), and writing to
+// them. To find a model, use loader/hub_cache.h. Errors: internal if the disk operation fails. Threads: one.
 #include <string>
 
 #include "base/status.h"
@@ -10,7 +9,7 @@ namespace pagoda {
 
 class RepositoryFolder {
  public:
-  // `repository`: as parse_hub_name() lets it through.
+  // `repository` must have been accepted by parse_hub_name().
   RepositoryFolder(const std::string& cache, std::string repository);
 
   const std::string& root() const { return root_; }
@@ -21,7 +20,7 @@ class RepositoryFolder {
   std::string snapshot(const std::string& commit) const { return root_ + "/snapshots/" + commit; }
 
   Status make() const;
-  // snapshots/COMMIT/FILE, a relative link to the blob, so that the cache may be moved.
+  // Creates snapshots/COMMIT/FILE, a relative link to the blob, so that the cache may be moved.
   Status link(const std::string& commit, const std::string& file, const std::string& etag) const;
   Status write_ref(const std::string& revision, const std::string& commit) const;
 

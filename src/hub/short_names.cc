@@ -36,7 +36,7 @@ constexpr ShortName kNames[] = {
     {"nomic-embed-text", "v1.5", "nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0"},
 };
 
-// With https:// and without.
+// With or without https://.
 constexpr std::string_view kHosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
 
 std::string upper(std::string_view text) {
@@ -46,7 +46,7 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-// "qwen3", "qwen3:8b", "qwen3:8b-q8_0"; empty: not in the table.
+// "qwen3", "qwen3:8b", "qwen3:8b-q8_0"; empty if the table has no such name.
 std::string from_table(const std::string& text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string name = text.substr(0, colon);
@@ -54,7 +54,7 @@ std::string from_table(const std::string& text) {
   for (const ShortName& row : kNames) {
     if (row.name != name) continue;
     if (tag.empty() || tag == "latest" || tag == row.size) return std::string(row.repository);
-    // "8b-q8_0", and "8b-instruct-q8_0" as Ollama writes it.
+    // "8b-q8_0", or "8b-instruct-q8_0" as Ollama writes it.
     if (!tag.starts_with(concat(row.size, "-"))) continue;
     const std::string quant = tag.substr(tag.rfind('-') + 1);
     if (!quant.starts_with('q') && !quant.starts_with("iq") && !quant.ends_with("16")) continue;

@@ -1,6 +1,7 @@
 #pragma once
-// Names that people type for a model of the hub -> "ORG/NAME[@REV][:TAG]": short names in Ollama's form (a
-// table), names that the hub's pages show for other programs, and the pages' addresses. Reads text only.
+// Expands the names that users type for a model of the hub to "ORG/NAME[@REV][:TAG]": short names in Ollama's
+// form (a table), names that the hub's pages show for other programs, and addresses of these pages. Only
+// processes text.
 // Threads: any.
 #include <span>
 #include <string>
@@ -9,8 +10,8 @@
 namespace pagoda {
 
 struct ShortName {
-  std::string_view name, size;  // "qwen3", "8b": the first row of a name is the one without a size
-  std::string_view repository;  // ORG/NAME, with a tag where it has several models
+  std::string_view name, size;  // "qwen3", "8b"; the first row of a name is its default size
+  std::string_view repository;  // ORG/NAME, with a tag if the repository has several models
 };
 
 std::span<const ShortName> short_names();

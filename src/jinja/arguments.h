@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of a call, and Bound: the same sorted into a function's parameters, as Python binds them.
+// Arguments of a call; and Bound: the arguments bound to a function's parameters, as Python binds them.
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -16,19 +16,19 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> keyword;
 };
 
-void nest(Object& object, const Arguments& held);  // every value of them
+void nest(Object& object, const Arguments& held);  // nests every argument
 
 class Bound {
  public:
-  // `parameters` in order; one that begins with '/' takes no keyword. type_error: too many arguments, an
-  // unknown or repeated keyword, one of the first `num_required` missing.
+  // `parameters` in order; a leading '/' marks a positional-only parameter. type_error: too many arguments,
+  // an unknown or repeated keyword, or one of the first `num_required` missing.
   Bound(std::string_view function, const Arguments& arguments,
         std::initializer_list<std::string_view> parameters, std::size_t num_required = 0);
 
   bool has(std::size_t index) const { return values_[index] != nullptr; }
   bool has_value(std::size_t index) const {
     return has(index) && !values_[index]->is_none();
-  }  // given, not None
+  }  // given and not None
   const Value& operator[](std::size_t index) const { return *values_[index]; }
   Value get(std::size_t index, Value fallback) const {
     return has(index) ? *values_[index] : std::move(fallback);

@@ -1,6 +1,6 @@
 #pragma once
-// The syntax tree of a template. The parser makes it, scope.cc fills in where each name lives (VarRef,
-// FrameCode), the Render walks it. Immutable after that.
+// The syntax tree of a template. Built by the parser; scope.cc fills in the location of each name (VarRef,
+// FrameCode); Render walks it. Immutable afterwards.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,8 +19,8 @@ struct VarRef {
 };
 
 // Assignments at the start and end of a scope. jinja2 compiles each scope to such assignments of Python
-// locals, and templates can tell: an inner scope copies an outer variable when it is entered, never writes it
-// back, and never sees an assignment that comes later in the outer scope.
+// locals, and templates can observe it: an inner scope copies an outer variable on entry, never writes it
+// back, and never sees assignments that come later in the outer scope.
 struct FrameCode {
   enum class Action { resolve, alias, forget };
   struct Load {
@@ -30,7 +30,7 @@ struct FrameCode {
     VarRef from;       // alias: the outer variable
   };
   std::vector<Load> loads;
-  std::vector<int> clear;  // forgotten on leaving
+  std::vector<int> clear;  // slots to forget on leaving the scope
 };
 
 enum class ExprKind : std::uint8_t {
@@ -58,7 +58,7 @@ struct Expr {
   virtual ~Expr() = default;
   const ExprKind kind;
   const int line;
-  int height = 1;  // height of the tree below, itself included
+  int height = 1;  // height of this subtree, itself included
 };
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -153,7 +153,7 @@ struct CallExpr final : Expr {
   CallArguments arguments;
 };
 
-// A filter or a test. In a filter block the value is null: the block's output takes its place.
+// A filter or a test. In a filter block, the value is null: the block's output is used instead.
 struct FilterExpr final : Expr {
   FilterExpr(ExprKind kind_in, int line_in) : Expr(kind_in, line_in) {}
   ExprPtr value;
@@ -221,7 +221,7 @@ struct ForStatement final : Statement {
   bool extended = false;  // the body uses `loop`
   VarRef loop;
   FrameCode body_frame, otherwise_frame;
-  int num_slots = 0;        // recursive: the function it becomes
+  int num_slots = 0;        // recursive: slots of the function that the loop becomes
   Target condition_target;  // the same target, in the filter's function
   FrameCode condition_frame;
   int condition_slots = 0;
@@ -231,7 +231,7 @@ struct SetStatement final : Statement {
   explicit SetStatement(int line_in) : Statement(StatementKind::set, line_in) {}
   Target target;
   ExprPtr value;
-  bool exported = false;  // at the top level: blocks see it
+  bool exported = false;  // assigned at the top level, so that blocks see it
 };
 
 struct SetBlockStatement final : Statement {
@@ -251,7 +251,7 @@ struct MacroCode {
   };
   std::string name;
   std::vector<Parameter> parameters;
-  std::optional<VarRef> caller, varargs, kwargs;  // set where the body uses them without declaring them
+  std::optional<VarRef> caller, varargs, kwargs;  // set if the body uses them without declaring them
   Body body;
   FrameCode frame;
   int num_slots = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// AttributePath: the `attribute=` of filters: "a.b.0", or an integer. Each part is looked up as by [].
+// AttributePath: the `attribute=` argument of filters: "a.b.0", or an integer. Each part is looked up as by
+// [].
 #include <optional>
 #include <vector>
 
@@ -11,13 +12,13 @@ class AttributePath {
  public:
   AttributePath(Render& render, const Value& attribute);  // None: the item itself
 
-  // `fallback` takes the place of anything undefined on the way.
+  // Returns `fallback`, if given, in place of anything undefined on the path.
   Value get(Render& render, const Value& item, const Value* fallback = nullptr) const;
 
  private:
   std::vector<Value> parts_;
 };
 
-Value ignore_case(Render& render, const Value& value);  // strings lower-cased, all else as it is
+Value ignore_case(Render& render, const Value& value);  // lowercases strings; returns other values unchanged
 
 }  // namespace pagoda::jinja

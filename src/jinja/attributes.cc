@@ -1,5 +1,6 @@
-// `.` and `[]`: jinja2's attribute looks for a Python attribute first and an item second, its subscript the
-// other way round; neither reaches a name that begins with an underscore, or a method that changes a value.
+// `.` and `[]`: jinja2's attribute access looks for a Python attribute first and an item second; its
+// subscript the other way round. Neither reaches names that begin with an underscore, or methods that change
+// a value.
 #include <algorithm>
 
 #include "jinja/methods.h"
@@ -131,7 +132,7 @@ std::optional<Value> number_attribute(const Value& object, std::string_view name
   return std::nullopt;
 }
 
-// The item at an integer position, Python's way; nullptr-like missing where there is none.
+// The index for an integer position with Python's rules; nullopt if it is out of range.
 std::optional<std::size_t> position(const Value& key, std::int64_t length) {
   std::int64_t index = key.as_integer();
   if (index < 0) index += length;
@@ -195,7 +196,7 @@ class StringIterator final : public Iterator {
     next_char(text.bytes, at_);
     StringBuilder piece;
     piece.append(text, begin, at_);
-    out = piece.take(render);  // a str even where the text is Markup
+    out = piece.take(render);  // a str even if the text is Markup
     return true;
   }
 

@@ -1,12 +1,12 @@
 #pragma once
-// from_json: the caller's JSON as template values.
+// from_json: converts the caller's JSON to template values.
 #include <boost/json/value.hpp>
 
 #include "jinja/value.h"
 
 namespace pagoda::jinja {
 
-// `user`: strings are marked as the user's text. Throws TemplateError (limit) where it is too deep or large.
+// `user`: marks strings as user text. Throws TemplateError (limit) if the JSON is too deep or too large.
 Value from_json(const boost::json::value& json, bool user);
 
 }  // namespace pagoda::jinja

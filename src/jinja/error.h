@@ -1,7 +1,7 @@
 #pragma once
-// TemplateError: how a template fails, inside this folder only: ChatTemplate turns it into a Status.
-// The kinds are Python's exception classes as far as a template can tell them apart (`|int` catches type
-// and value errors, item lookup catches type and lookup errors).
+// TemplateError: the failure of a template; used only inside this folder, since ChatTemplate converts it to a
+// Status. The kinds are Python's exception classes, as far as templates can distinguish them (`|int` catches
+// type and value errors; item lookup catches type and lookup errors).
 #include <exception>
 #include <string>
 #include <utility>

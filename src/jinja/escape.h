@@ -1,5 +1,5 @@
 #pragma once
-// HTML escaping as markupsafe does it, and what undoes it.
+// HTML escaping as in markupsafe, and its inverse.
 #include <string>
 
 #include "jinja/string_builder.h"

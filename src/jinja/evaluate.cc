@@ -1,4 +1,4 @@
-// Expressions.
+// Evaluation of expressions.
 #include <utility>
 
 #include "jinja/filters.h"

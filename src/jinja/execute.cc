@@ -1,4 +1,4 @@
-// Statements.
+// Execution of statements.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace pagoda::jinja {
 
-// The items of a loop with an `if`, tested one by one as the loop asks for them.
+// The items of a loop with an `if` clause, tested one by one as the loop requests them.
 class LoopFilter final : public Iterator {
  public:
   LoopFilter(const ForStatement& node, ActivationPtr activation, std::shared_ptr<Iterator> items)
@@ -47,7 +47,7 @@ Render::~Render() {
 }
 
 void Render::look() {
-  constexpr std::int64_t kSteps = 1024, kBytes = std::int64_t{1} << 18;  // some tens of microseconds
+  constexpr std::int64_t kSteps = 1024, kBytes = std::int64_t{1} << 18;  // tens of microseconds
   if (steps_left_ < 0 || bytes_left_ < 0) fail(ErrorKind::limit, "the template takes too many steps");
   const bool timed = options_.clock != nullptr && options_.limits.max_time > 0;
   if (timed && options_.clock->now() > deadline_) fail(ErrorKind::limit, "the template takes too long");
@@ -252,14 +252,14 @@ Render::Flow Render::loop(const ForStatement& node, const ActivationPtr& activat
   if (node.extended) {
     context = make_mutable<LoopContext>();
     context->iterator = items;
-    if (!node.condition) context->iterable = iterable;  // else None, which has no length
+    if (!node.condition) context->iterable = iterable;  // otherwise None, which has no length
     context->depth0 = depth0;
     if (node.recursive) {
       context->recursion = &node;
       context->definer = definer;
     }
   }
-  bool completed_one = false;  // as in jinja2, a round that ends in break or continue does not count
+  bool completed_one = false;  // as in jinja2, an iteration that ends in break or continue does not count
   Flow flow = Flow::normal;
   for (Value item; context ? context->advance(*this, item) : items->next(*this, item);) {
     step();

@@ -33,7 +33,7 @@ const Value& LoopContext::peek(Render& render) {
 std::int64_t LoopContext::count(Render& render) {
   if (length) return *length;
   length = length_of(render, iterable);
-  if (!length) {  // a generator: read to its end
+  if (!length) {  // a generator: read it to its end
     std::vector<Value> rest;
     for (Value item; iterator->next(render, item);) {
       render.step();

@@ -1,5 +1,5 @@
 #pragma once
-// The tables of filters, one a source file.
+// The tables of filters, one per source file.
 #include <span>
 
 #include "jinja/filters.h"

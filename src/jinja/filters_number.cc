@@ -67,7 +67,7 @@ Value filter_round(Render&, const Value& value, const Arguments& arguments) {
     const double scale = std::pow(10.0, static_cast<double>(precision));
     const double scaled = value.as_real() * scale;
     if (!std::isfinite(scaled)) fail(ErrorKind::overflow, "cannot convert float infinity to integer");
-    // An integer in Python, so never a negative zero.
+    // An integer in Python, hence never a negative zero.
     return Value::real(((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / scale);
   }
   if (value.is(Kind::real)) return Value::real(round_real(value.as_real(), precision));

@@ -5,8 +5,8 @@
 namespace pagoda::jinja {
 namespace {
 
-// Common to all: the items come from another value, which is looked at when the first is asked for, as in
-// Python's generators; a chain of such filters is bounded.
+// Base of all: the items come from another value, which is first accessed when the first item is requested,
+// as in Python's generators; chains of such filters are bounded.
 class Derived : public Iterator {
  public:
   explicit Derived(const Value& source) : source_(source) { nest(*this, source); }
@@ -110,7 +110,7 @@ class Selection final : public Derived {
   }
 
  private:
-  // Takes the attribute and the test out of the arguments; late, as Python's generator does.
+  // Extracts the attribute and the test from the arguments; lazily, as Python's generator does.
   void prepare(Render& render) {
     if (std::exchange(prepared_, true)) return;
     auto& positional = arguments_.positional;

@@ -49,7 +49,7 @@ Value filter_last(Render& render, const Value& value, const Arguments& arguments
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
 
-// Items that are already there, handed out as an iterator.
+// Existing items, provided through an iterator.
 class Items final : public Iterator {
  public:
   Items(std::vector<Value> items, const char* name) : items_(std::move(items)) {
@@ -67,7 +67,7 @@ class Items final : public Iterator {
   std::size_t at_ = 0;
 };
 
-// Items that a function makes of a value and two arguments when the first is asked for.
+// Items that a function computes from a value and two arguments when the first item is requested.
 class Deferred final : public Iterator {
  public:
   using Make = std::vector<Value> (*)(Render&, const Value& source, const Value& size, const Value& fill);
@@ -318,7 +318,7 @@ Value filter_group_by(Render& render, const Value& value, const Arguments& argum
     std::size_t end = begin;
     for (; end < items.size() && equal(render, key_of(items[end]), key); ++end) group.push_back(items[end]);
     const Value grouper = case_sensitive ? key : path.get(render, items[begin], fallback);
-    if (end == begin) end = begin + 1;  // a key that is not equal to itself (nan)
+    if (end == begin) end = begin + 1;  // a key that is not equal to itself (NaN)
     Value pair = Value::tuple({grouper, Value::list(std::move(group))});
     pair.as<List>().is_group = true;
     groups.push_back(std::move(pair));

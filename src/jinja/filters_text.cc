@@ -18,7 +18,7 @@ Value mapped(Render& render, const Value& value, const Arguments& arguments) {
   return function(render, text.text());
 }
 
-// Upper case after white space, '-', '(', '{', '[' and '<'; the rest lower.
+// Uppercases letters after white space, '-', '(', '{', '[' and '<'; lowercases all others.
 Value title_filter(Render& render, const String& text) {
   StringBuilder out;
   const auto splits = [](char32_t c) {
@@ -99,7 +99,8 @@ Value filter_indent(Render& render, const Value& value, const Arguments& argumen
   const bool blank = bound.flag(2, false);
   StringBuilder whole;
   whole.append(text);
-  whole.append("\n");  // jinja2's own quirk: an empty text has one line, a last line break ends one more
+  // A quirk of jinja2: an empty text has one line, and a trailing newline adds another one.
+  whole.append("\n");
   const Value with_newline = whole.take(render);
   const std::vector<Value> lines = split_lines(render, with_newline.text(), false);
   StringBuilder out;
@@ -155,8 +156,8 @@ Value filter_word_count(Render& render, const Value& value, const Arguments& arg
   return Value::integer(count);
 }
 
-// textwrap.wrap of one line. Breaks at white space, after hyphens between letters, and inside words that
-// are longer than the width.
+// textwrap.wrap for one line. Breaks at white space, after hyphens between letters, and inside words that are
+// longer than the width.
 class Wrapper {
  public:
   Wrapper(Render& render, std::int64_t width, bool break_long_words, bool break_on_hyphens)
@@ -219,7 +220,8 @@ class Wrapper {
     }
   }
 
-  // White space and words in turn; words further cut after hyphens that follow two letters and precede one.
+  // Alternating white space and words; words are also split after hyphens that follow two letters and precede
+  // one.
   std::vector<Value> split(const String& text) const {
     render_.work(text.bytes.size());
     std::vector<Value> chunks;

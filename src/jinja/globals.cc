@@ -7,7 +7,7 @@
 namespace pagoda::jinja {
 namespace {
 
-constexpr std::int64_t kMaxRange = 100'000;  // as the sandbox of jinja2
+constexpr std::int64_t kMaxRange = 100'000;  // as in jinja2's sandbox
 
 Value make_range(Render&, const Value&, const Arguments& arguments) {
   if (!arguments.keyword.empty()) type_error("range() takes no keyword arguments");
@@ -23,7 +23,7 @@ Value make_range(Render&, const Value&, const Arguments& arguments) {
   range->stop = at(count == 1 ? 0 : 1);
   range->step = count == 3 ? at(2) : 1;
   if (range->step == 0) value_error("range() arg 3 must not be zero");
-  // Unsigned arithmetic: the distance of two int64 fits.
+  // Unsigned arithmetic: the distance between two int64 values fits.
   const bool up = range->step > 0;
   if (up ? range->start < range->stop : range->start > range->stop) {
     const auto low = static_cast<std::uint64_t>(up ? range->start : range->stop);
@@ -39,7 +39,7 @@ Value make_range(Render&, const Value&, const Arguments& arguments) {
   return {Kind::range, std::move(range)};
 }
 
-// dict(mapping or pairs, **keywords), which namespace() takes too.
+// dict(mapping or pairs, **keywords); namespace() accepts the same arguments.
 Dict make_entries(Render& render, const Arguments& arguments) {
   if (arguments.positional.size() > 1) type_error("dict expected at most 1 argument");
   Dict dict;
@@ -99,8 +99,8 @@ Value raise_exception(Render&, const Value&, const Arguments& arguments) {
 
 Value lipsum(Render&, const Value&, const Arguments&) { fail(ErrorKind::limit, "lipsum() is not supported"); }
 
-// datetime.now().strftime(format): the C library's, in the C locale, but %f, %z and %Z as a naive datetime
-// has them.
+// datetime.now().strftime(format): the C library's strftime in the C locale, except that %f, %z and %Z behave
+// as for a naive datetime.
 Value strftime_now(Render& render, const Value&, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
   const std::string& format = bound.string(0).bytes;

@@ -1,6 +1,6 @@
 #pragma once
-// The functions every template finds: range, dict, namespace, cycler, joiner, raise_exception,
-// strftime_now. lipsum is there and refuses.
+// The functions available to every template: range, dict, namespace, cycler, joiner, raise_exception,
+// strftime_now. lipsum exists but fails when called.
 #include <map>
 #include <string>
 

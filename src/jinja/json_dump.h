@@ -1,5 +1,5 @@
 #pragma once
-// json.dumps as transformers' tojson calls it: no HTML escaping, non-ASCII as it is.
+// json.dumps as called by transformers' tojson: no HTML escaping, non-ASCII characters unescaped.
 #include <optional>
 #include <string>
 
@@ -9,7 +9,7 @@ namespace pagoda::jinja {
 
 struct JsonOptions {
   bool ensure_ascii = false;
-  std::optional<std::string> indent;  // one level's; absent: all on one line
+  std::optional<std::string> indent;  // indent of one level; nullopt: all on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;

@@ -46,7 +46,7 @@ class Lexer {
   bool starts_with(std::string_view piece) const { return text_.substr(at_, piece.size()) == piece; }
   char peek(std::size_t offset = 0) const { return at_ + offset < text_.size() ? text_[at_ + offset] : '\0'; }
 
-  // Everything that moves forward goes through here, so that lines are counted.
+  // All forward movement goes through here, so that lines are counted.
   void advance_to(std::size_t end) {
     line_ += static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
                                          text_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
@@ -103,7 +103,8 @@ class Lexer {
     return sign;
   }
 
-  // After a closing delimiter ending at `end`: what it swallows. `sign` is the character before it.
+  // Handles a closing delimiter that ends at `end`: skips the white space that it swallows. `sign` is the
+  // character before it.
   void close(std::size_t end, char sign, bool trims_newline) {
     if (sign == '-') {
       end = skip_space(end);
@@ -142,7 +143,7 @@ class Lexer {
     }
   }
 
-  // A raw block from its opening tag to its closing one; false when the tag is another one.
+  // Reads a raw block, from its opening tag to its closing tag; false if the tag is a different one.
   bool raw() {
     std::size_t at = at_ + 2;
     if (at < text_.size() && (text_[at] == '-' || text_[at] == '+')) ++at;
@@ -153,7 +154,7 @@ class Lexer {
     if (strips) ++at;
     if (text_.substr(at, 2) != "%}") return false;
     close(at + 2, strips ? '-' : '+', false);
-    if (at_ == text_.size()) return true;  // as jinja2: a raw block at the very end is empty
+    if (at_ == text_.size()) return true;  // as in jinja2: a raw block at the very end is empty
 
     for (std::size_t tag = text_.find("{%", at_); tag != std::string_view::npos;
          tag = text_.find("{%", tag + 1)) {
@@ -183,7 +184,7 @@ class Lexer {
 
   void expression(bool is_variable) {
     push(is_variable ? TokenKind::variable_begin : TokenKind::block_begin, "");
-    std::string balance;  // the closing brackets still to come
+    std::string balance;  // expected closing brackets
     while (at_ < text_.size()) {
       if (balance.empty() && end_of_expression(is_variable)) return;
       const std::size_t after_space = skip_space(at_);
@@ -212,7 +213,7 @@ class Lexer {
     return true;
   }
 
-  // Digits with single underscores between them, from `at`.
+  // Skips digits with single underscores between them, from `at`.
   std::size_t skip_digits(std::size_t at) const {
     while (at < text_.size() && (is_ascii_digit(text_[at]) || (text_[at] == '_' && at + 1 < text_.size() &&
                                                                is_ascii_digit(text_[at + 1])))) {
@@ -221,7 +222,7 @@ class Lexer {
     return at;
   }
 
-  // The end of the float that begins at `at_`, or at_ when there is none.
+  // The end of the float that begins at `at_`, or `at_` if there is none.
   std::size_t end_of_real() const {
     if (at_ > 0 && text_[at_ - 1] == '.') return at_;
     std::size_t end = skip_digits(at_);
@@ -273,7 +274,7 @@ class Lexer {
     }
     const int allowed = base != 10      ? base
                         : peek() == '0' ? 1
-                                        : 10;  // a number that begins with 0 is only zeros
+                                        : 10;  // a number that begins with 0 may contain only zeros
     std::size_t end = base == 10 ? begin + 1 : begin;
     while (is_digit_of(end, allowed)) end += text_[end] == '_' ? 2 : 1;
     std::string digits(text_.substr(begin, end - begin));

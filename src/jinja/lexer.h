@@ -1,5 +1,5 @@
 #pragma once
-// Lexer: template source into tokens, with jinja2's whitespace control (`-`, `+`, trim_blocks,
+// Lexer: converts template source to tokens, with jinja2's whitespace control (`-`, `+`, trim_blocks,
 // lstrip_blocks, the dropped last newline), comments and raw blocks already applied.
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// The methods of Python's built-in types that templates may call. Those that change a list or dict are
-// known, so that reaching for one is a security error, as in the immutable sandbox.
+// The methods of Python's built-in types that templates may call. Methods that change a list or dict are
+// known, so that accessing one is a security error, as in the immutable sandbox.
 #include <string_view>
 
 #include "jinja/filters.h"
@@ -8,10 +8,10 @@
 
 namespace pagoda::jinja {
 
-const NamedFunction* find_method(const Value& object, std::string_view name);  // null: there is none
+const NamedFunction* find_method(const Value& object, std::string_view name);  // null if there is none
 bool is_changing_method(const Value& object, std::string_view name);
 
 const NamedFunction* find_string_method(std::string_view name);
-const NamedFunction* find_string_question(std::string_view name);  // isalpha() and so on
+const NamedFunction* find_string_question(std::string_view name);  // isalpha() and the like
 
 }  // namespace pagoda::jinja

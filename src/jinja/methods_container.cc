@@ -1,4 +1,4 @@
-// Methods of list, tuple, dict, range and the numbers.
+// Methods of list, tuple, dict, range and numbers.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

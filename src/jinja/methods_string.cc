@@ -1,4 +1,4 @@
-// Methods of str, but for the questions.
+// Methods of str, except the predicates.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -28,8 +28,8 @@ Value method_plain(Render& render, const Value& self, const Arguments& arguments
   return function(render, self.text());
 }
 
-// Maps each character by `map(piece, character, its lower case)`. The lower case comes from the whole text,
-// because sigma's depends on what is around it.
+// Maps each character with `map(piece, character, its lower case)`. The lower case is computed for the whole
+// text, because that of sigma depends on its context.
 template <class Map>
 Value map_with_lower(Render& render, const String& text, const Map& map) {
   StringBuilder out;
@@ -40,7 +40,7 @@ Value map_with_lower(Render& render, const String& text, const Map& map) {
     std::string alone;
     append_lower(alone, c);
     const std::string_view lowered = std::string_view(lower.text().bytes).substr(lower_at, alone.size());
-    lower_at += alone.size();  // both sigmas are equally long
+    lower_at += alone.size();  // both forms of sigma have the same length
     std::string piece;
     map(piece, c, lowered);
     out.append(piece, is_user_at(text, begin));
@@ -87,7 +87,7 @@ Value method_split(Render& render, const Value& self, const Arguments& arguments
     return Value::list(split_on(render, self.text(), bound.string(0), max_splits, from_right));
   }
   if (!from_right || max_splits < 0) return Value::list(split_space(render, self.text(), max_splits));
-  // From the right: split all, then join the first ones again with the space between them.
+  // From the right: splits everything, then rejoins the first parts with the original white space.
   const Value stripped = strip(render, self.text(), nullptr, Sides::right);
   const String& text = stripped.text();
   std::vector<Value> parts;
@@ -120,7 +120,7 @@ Value method_split_lines(Render& render, const Value& self, const Arguments& arg
   return Value::list(split_lines(render, self.text(), bound.flag(0, false)));
 }
 
-// The characters [start, end) of the optional arguments, as bytes; nullopt where start is beyond the end.
+// The characters [start, end) of the optional arguments, as bytes; nullopt if start is beyond the end.
 struct Part {
   std::size_t begin, end;
 };

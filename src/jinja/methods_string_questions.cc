@@ -1,4 +1,4 @@
-// Methods of str that ask what it consists of: isalpha() and so on.
+// Predicate methods of str: isalpha() and the like.
 #include <algorithm>
 #include <iterator>
 
@@ -9,7 +9,7 @@
 namespace pagoda::jinja {
 namespace {
 
-// All characters are `wanted`, and there is one at all.
+// True if all characters are `wanted`, and there is at least one.
 template <bool (*wanted)(char32_t)>
 Value method_all(Render& render, const Value& self, const Arguments& arguments) {
   const Bound bound("method", arguments, {});

@@ -27,7 +27,7 @@ std::string_view strip_space(std::string_view text) {
   return text.substr(begin, end - begin);
 }
 
-// Removes the underscores that Python allows between digits; false where one stands elsewhere.
+// Removes the underscores that Python allows between digits; false if one stands elsewhere.
 bool remove_underscores(std::string& text) {
   const auto is_digit_char = [](char c) {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
@@ -122,7 +122,7 @@ std::string format_integer(std::uint64_t magnitude, int base, bool upper) {
 
 namespace {
 
-// int(text, base) without the range check: the sign and bare digits, and the base they are in.
+// int(text, base) without the range check: the sign, the bare digits, and their base.
 struct IntegerText {
   bool negative = false;
   std::string digits;

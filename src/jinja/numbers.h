@@ -1,5 +1,5 @@
 #pragma once
-// Numbers to text and back as Python does it; never by the locale.
+// Conversion between numbers and text as in Python; independent of the locale.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ std::string format_integer(std::uint64_t magnitude, int base, bool upper);
 
 std::optional<std::int64_t> parse_integer(std::string_view text, int base);  // int(text, base)
 std::optional<double> parse_real(std::string_view text);                     // float(text)
-bool is_python_integer(std::string_view text);  // decimal digits as int() takes them, however many
+bool is_python_integer(std::string_view text);  // decimal digits as accepted by int(), of any length
 
 double round_real(double value, std::int64_t digits);  // round(value, digits)
 

@@ -168,7 +168,7 @@ Value repeat(Render& render, const Value& value, std::int64_t count) {
 
 bool repeatable(const Value& value) { return value.is_string() || value.is_sequence(); }
 
-// Exact comparison of an integer with a float: -1, 0, 1; 2 where the float is not a number.
+// Exact comparison of an integer with a float: -1, 0, 1; 2 if the float is NaN.
 int order(std::int64_t a, double b) {
   if (std::isnan(b)) return 2;
   if (b >= 9223372036854775808.0) return -1;
@@ -221,7 +221,7 @@ bool in_range(const Range& range, const Value& item) {
   } else {
     return false;
   }
-  // Unsigned arithmetic: the distance of two int64 fits, and so does a step of -2^63.
+  // Unsigned arithmetic: the distance between two int64 values fits, and so does a step of -2^63.
   const bool up = range.step > 0;
   const auto at = static_cast<std::uint64_t>(number), start = static_cast<std::uint64_t>(range.start);
   const auto step = static_cast<std::uint64_t>(range.step);
@@ -398,7 +398,7 @@ bool compare(Render& render, CompareOp op, const Value& left, const Value& right
   return false;
 }
 
-// A merge sort of its own: a template's values need not be a strict weak order, which std::sort requires.
+// A hand-written merge sort: a template's values need not have a strict weak order, which std::sort requires.
 void sort_by_keys(Render& render, std::vector<Value>& items, std::vector<Value> keys, bool reverse) {
   std::vector<std::size_t> order(items.size()), buffer(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

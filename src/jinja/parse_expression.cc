@@ -1,4 +1,4 @@
-// The expressions of a template, from the loosest binding operator to the tightest.
+// Parses expressions, from the loosest-binding operator to the tightest.
 #include "jinja/parser_state.h"
 
 namespace pagoda::jinja {

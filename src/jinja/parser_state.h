@@ -1,6 +1,6 @@
 #pragma once
 // Parser: the state of one parse and its rules, by recursive descent; statements and tokens are in parser.cc,
-// expressions in parse_expression.cc. Only those two files include it: callers call parse() (parser.h).
+// expressions in parse_expression.cc. Included only by these two files: others call parse() (parser.h).
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace pagoda::jinja {
 
-// An expression's height: near CPython's own limit.
+// Maximum height of an expression: near CPython's own limit.
 constexpr int kMaxHeight = 250;
 
 class Parser {
@@ -25,7 +25,7 @@ class Parser {
   TemplateCode run();
 
  private:
-  // Counts a level of nesting while it lives.
+  // Counts one level of nesting during its lifetime.
   class Level {
    public:
     explicit Level(Parser& parser) : parser_(parser) {
@@ -57,7 +57,7 @@ class Parser {
   std::string expect_any_name();
   void expect_kind(TokenKind kind, std::string_view what);
 
-  // Called once a node has its children.
+  // Called when a node has all its children.
   template <class T>
   ExprPtr finish(std::unique_ptr<T> node, std::initializer_list<const Expr*> children) {
     for (const Expr* child : children) {
@@ -69,7 +69,8 @@ class Parser {
 
   // --- statements ---
 
-  // Up to a tag in `ends`, which stays the current token; to the end of the template if `ends` is empty.
+  // Parses up to a tag in `ends`, which stays the current token; to the end of the template if `ends` is
+  // empty.
   Body parse_body(std::initializer_list<std::string_view> ends);
   Body parse_block_body(std::initializer_list<std::string_view> ends);
   Body parse_block_body_and_end(std::string_view end);
@@ -131,7 +132,7 @@ class Parser {
   ExprPtr parse_call(ExprPtr callee);
   std::string parse_dotted_name();
 
-  // Filters applied to `value` one after the other; `begins_inline`: the first has no '|' before it.
+  // A chain of filters applied to `value`; `begins_inline`: the first has no '|' before it.
   ExprPtr parse_filters(ExprPtr value, bool begins_inline);
   ExprPtr parse_test(ExprPtr value);
 

@@ -32,7 +32,7 @@ class PrintfFormatter {
       render_.check_size(out_.size());
     }
     out_.append(format_, done, bytes.size());
-    // As CPython: what can be subscripted counts as a mapping, which need not be used up.
+    // As in CPython: anything subscriptable counts as a mapping, whose entries need not all be used.
     const bool mapping =
         values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) || values_.is_undefined();
     const std::size_t available = values_.is(Kind::tuple) ? values_.items().size() : 1;
@@ -207,7 +207,7 @@ class PrintfFormatter {
     aligned(whole, Value::string(bytes).text());
   }
 
-  // `sign` and `prefix` stay in front of the padding zeros.
+  // `sign` and `prefix` stay before the padding zeros.
   void numeric(const PrintfSpec& spec, const std::string& sign, const std::string& prefix,
                const std::string& digits, bool zeros) {
     const auto length = static_cast<std::int64_t>(sign.size() + prefix.size() + digits.size());

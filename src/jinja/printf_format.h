@@ -4,7 +4,7 @@
 
 namespace pagoda::jinja {
 
-// `values`: a tuple, a dict for %(name)s, or the one value.
+// `values`: a tuple, a dict for %(name)s, or a single value.
 Value format_printf(Render& render, const String& format, const Value& values);
 
 }  // namespace pagoda::jinja

@@ -19,8 +19,8 @@
 
 namespace pagoda::jinja {
 
-// The variables of one running function: the template, a macro call, a recursive loop. Macros and loops
-// keep the one they were made in; as both are Mutable, that makes no lasting cycle.
+// The variables of one running function: the template, a macro call, a recursive loop. Macros and loops keep
+// the activation in which they were created; since both are Mutable, this creates no lasting cycle.
 struct Activation {
   std::vector<Value> slots;
   std::shared_ptr<Activation> parent;
@@ -35,7 +35,7 @@ struct Macro final : Mutable {
 
 struct LoopContext final : Mutable {
   std::shared_ptr<Iterator> iterator;
-  std::optional<std::int64_t> length;  // length of the iterable, where it has one; set when first needed
+  std::optional<std::int64_t> length;  // length of the iterable, if it has one; set on first use
   Value iterable;
   std::int64_t index0 = -1;
   std::int64_t depth0 = 0;
@@ -62,8 +62,8 @@ class Render {
 
   const TemplateOptions& options() const { return options_; }
 
-  // The limits: every loop in the interpreter and in the filters counts its rounds here, and everything
-  // that makes or scans text its bytes, which also bounds the memory a render can hold.
+  // The limits: every loop in the interpreter and in the filters counts its rounds here, and everything that
+  // creates or scans text counts its bytes. This also bounds the memory of a render.
   void step(std::int64_t count = 1) {
     steps_left_ -= count;
     if (steps_left_ < look_at_steps_) look();
@@ -72,7 +72,7 @@ class Render {
     step();
     charge(num_bytes);
   }
-  void charge(std::size_t num_bytes) {  // for what is no round of a loop
+  void charge(std::size_t num_bytes) {  // for work outside a loop's rounds
     bytes_left_ -= static_cast<std::int64_t>(num_bytes);
     if (bytes_left_ < look_at_bytes_) look();
   }
@@ -80,7 +80,8 @@ class Render {
   void check_size(std::size_t num_bytes) const;   // checks a string about to be made
   void check_count(std::size_t num_items) const;  // checks a list about to be made
 
-  // Entries of dicts, by keys of any size: their text is charged. type_error: the key is not hashable.
+  // Access to dict entries; charges the text of the key, which may be of any size. type_error if the key is
+  // not hashable.
   const Value* find(const Dict& dict, const Value& key) {
     charge(key_bytes(key));
     return dict.find(key);
@@ -90,7 +91,7 @@ class Render {
     dict.set(key, std::move(value));
   }
 
-  // The calls that templates make, and filters on their behalf.
+  // Calls made by templates, and by filters on their behalf.
   Value call(const Value& callee, const Arguments& arguments);
   Value call_filter(std::string_view name, const Value& value, const Arguments& arguments);
   bool call_test(std::string_view name, const Value& value, const Arguments& arguments);
@@ -99,8 +100,8 @@ class Render {
   // Python's getattr(object, name): methods and fields, not items.
   std::optional<Value> python_attribute(const Value& object, std::string_view name);
 
-  // One level of what may come to itself again: statements, expressions, filters, and the iterators that read
-  // others, which can be themselves by way of a namespace.
+  // One level of potential recursion: statements, expressions, filters, and iterators that read other
+  // iterators (an iterator can reach itself through a namespace).
   class Depth {
    public:
     explicit Depth(Render& render) : render_(render) {
@@ -129,7 +130,7 @@ class Render {
   static constexpr std::int64_t kWorkFactor = 128;  // bytes of text handled per byte of output allowed
   static constexpr int kDepthFactor = 20;           // levels of the syntax tree per level of max_depth
 
-  void look();  // whether a limit is reached
+  void look();  // fails if a limit is reached
   [[noreturn]] void too_deep() const;
 
   // execute.cc
@@ -178,19 +179,19 @@ class Render {
   const TemplateOptions& options_;
   std::int64_t steps_left_;
   std::int64_t bytes_left_;
-  std::int64_t look_at_steps_, look_at_bytes_;  // with fewer left, the clock is looked at
+  std::int64_t look_at_steps_, look_at_bytes_;  // when fewer are left, the clock is checked
   TimeNs deadline_ = 0;                         // by options_.clock
   int depth_ = 0;
   int calls_ = 0;
-  std::map<std::string, Value, std::less<>> context_;   // the caller's variables over the globals
-  std::map<std::string, Value, std::less<>> exported_;  // assignments of the top level, for blocks
+  std::map<std::string, Value, std::less<>> context_;   // the caller's variables, which override the globals
+  std::map<std::string, Value, std::less<>> exported_;  // top-level assignments, for blocks
   std::vector<std::shared_ptr<Mutable>> mutables_;      // owned until the end; see value.h
 };
 
-// A value's items, one by one. type_error: not iterable.
+// Iterates over a value's items. type_error if it is not iterable.
 std::shared_ptr<Iterator> iterate(Render& render, const Value& value);
 std::vector<Value> to_vector(Render& render, const Value& value);
-std::optional<std::int64_t> length_of(Render& render, const Value& value);  // nullopt: has no length
+std::optional<std::int64_t> length_of(Render& render, const Value& value);  // nullopt if it has no length
 [[noreturn]] void fail_undefined(const Value& undefined);
 
 }  // namespace pagoda::jinja

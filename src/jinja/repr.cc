@@ -15,7 +15,7 @@ void append_escape(std::string& out, char32_t c) {
                          std::snprintf(buffer, sizeof buffer, format, static_cast<unsigned>(c))));
 }
 
-// Writes reprs into one string; afterwards the whole of it is marked when anything in it is the user's.
+// Writes reprs into one string; the whole string is marked as user text if any part of it is.
 class ReprWriter {
  public:
   explicit ReprWriter(Render& render) : render_(render) {}

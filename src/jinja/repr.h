@@ -1,5 +1,5 @@
 #pragma once
-// Values as text: Python's str() and repr(). What a string from the context contributes stays marked.
+// Values as text: Python's str() and repr(). Text from context strings stays marked as user text.
 #include "jinja/render.h"
 
 namespace pagoda::jinja {

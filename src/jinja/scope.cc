@@ -12,7 +12,7 @@ namespace {
 struct Frame {
   Symbols* symbols = nullptr;
   bool top_level = false;
-  bool soft = false;  // in an `if`: an unknown filter is an error only when reached
+  bool soft = false;  // inside an `if`: an unknown filter is an error only when executed
   Frame softened() const { return {symbols, top_level, true}; }
 };
 
@@ -53,7 +53,7 @@ class Resolver {
   }
   VarRef place(const std::string& name, Symbols& symbols) const {
     Found found = symbols.find_ref(name);
-    if (found.symbols == nullptr) {  // jinja2 fails here; an ordinary look-up does no harm
+    if (found.symbols == nullptr) {  // jinja2 fails here; an ordinary lookup does no harm
       symbols.load(name);
       found = symbols.find_ref(name);
     }
@@ -280,7 +280,7 @@ class Resolver {
     refuse_stored_loop(node.otherwise, node.line);
     expr(node.iterable.get(), frame);
 
-    if (node.condition) {  // a generator of its own
+    if (node.condition) {  // jinja2 makes the condition a separate generator
       FunctionScope& function = new_function(function_);
       Symbols& symbols = new_symbols(frame.symbols, function);
       SymbolVisitor visitor(symbols);

@@ -1,8 +1,8 @@
 #pragma once
-// resolve_names: decides where every name of a template lives, by the rules of jinja2's idtracking: an `if`
-// has no scope of its own; for, macro, call, with, filter and set blocks do; a name that is stored anywhere
-// in a scope belongs to it from its beginning. Also refuses what jinja2 refuses at compile time: filters and
-// tests that do not exist (outside of an `if`), break outside of a loop, assignment to `loop`.
+// resolve_names: determines the location of every name of a template by the rules of jinja2's idtracking: an
+// `if` has no scope of its own; for, macro, call, with, filter and set blocks do; a name that is stored
+// anywhere in a scope belongs to that scope from its beginning. Also rejects what jinja2 rejects at compile
+// time: unknown filters and tests (outside an `if`), break outside a loop, assignment to `loop`.
 // Source: jinja2 3.1.6, idtracking.py and compiler.py.
 #include <string_view>
 

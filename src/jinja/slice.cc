@@ -66,7 +66,7 @@ Value slice(Render& render, const Value& object, const Value& start_value, const
   render.step(count);
   if (object.is(Kind::range)) {
     const auto& range = object.as<Range>();
-    const auto at = [&](std::int64_t index) {  // which may lie one beyond the range
+    const auto at = [&](std::int64_t index) {  // `index` may be one beyond the range
       const std::int64_t inside = std::clamp<std::int64_t>(index, 0, std::max<std::int64_t>(length - 1, 0));
       std::int64_t beyond = 0, value = range.at(inside).as_integer();
       if (__builtin_mul_overflow(index - inside, range.step, &beyond) ||

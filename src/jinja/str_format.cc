@@ -86,7 +86,7 @@ void append_repeated(StringBuilder& out, const std::string& fill, std::int64_t c
   for (std::int64_t i = 0; i < count; ++i) out.append(fill);
 }
 
-// Pads `prefix` (sign and base) and `body`; '=' pads between them.
+// Pads `prefix` (sign and base) and `body`; '=' inserts the padding between them.
 Value align(Render& render, const FormatSpec& spec, char fallback, const std::string& prefix,
             const String& body) {
   const char how = spec.align == '\0' ? fallback : spec.align;
@@ -111,8 +111,8 @@ std::string sign_of(const FormatSpec& spec, bool negative) {
   return negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
 }
 
-// The fewest digits that with their separators and `others` are at least `width` wide: separators follow
-// every group of `size` from the right but the last, and none comes first.
+// The fewest digits that, with separators and `others`, are at least `width` wide. Separators precede every
+// group of `size` from the right, except the first group of the number.
 std::size_t digits_for(std::size_t width, std::size_t others, std::size_t size) {
   if (width <= others) return 0;
   const std::size_t room = width - others;
@@ -122,10 +122,11 @@ std::size_t digits_for(std::size_t width, std::size_t others, std::size_t size) 
 Value number_text(Render& render, const FormatSpec& spec, const std::string& prefix, std::string digits,
                   std::size_t group_size) {
   if (spec.grouping != '\0') {
-    const char* of_base = group_size == 4 ? "0123456789abcdefABCDEF" : "0123456789";  // not the e of 1e+22
+    // Excludes the e of 1e+22.
+    const char* of_base = group_size == 4 ? "0123456789abcdefABCDEF" : "0123456789";
     const std::size_t end = std::min(digits.find_first_not_of(of_base), digits.size());
     std::string whole = digits.substr(0, end);
-    if (spec.fill == "0" && spec.align == '=' && end != 0) {  // the padding zeros are grouped too
+    if (spec.fill == "0" && spec.align == '=' && end != 0) {  // padding zeros are grouped, too
       const std::size_t others = prefix.size() + digits.size() - end;
       const std::size_t wanted = digits_for(static_cast<std::size_t>(spec.width), others, group_size);
       if (wanted > end) whole.insert(0, wanted - end, '0');
@@ -181,8 +182,8 @@ Value format_integer_field(Render& render, const FormatSpec& spec, const Value& 
                      base == 10 ? 3 : 4);
 }
 
-// The empty type: like repr(), with `precision` significant digits; like 'g' but that a digit follows the
-// point.
+// The empty type: like repr(), with `precision` significant digits; like 'g', except that at least one digit
+// follows the decimal point.
 std::string general_real(double value, std::int64_t given_precision, bool keep_zeros) {
   if (given_precision < 0 || !std::isfinite(value)) return format_real(value);
   const int precision = static_cast<int>(std::max<std::int64_t>(given_precision, 1));

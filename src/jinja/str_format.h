@@ -1,5 +1,5 @@
 #pragma once
-// Python's str.format as the sandbox runs it: fields go through Render::attribute and Render::item.
+// Python's str.format as in the sandbox: fields go through Render::attribute and Render::item.
 #include "jinja/render.h"
 
 namespace pagoda::jinja {

@@ -1,6 +1,6 @@
 #pragma once
-// StringBuilder: joins pieces of strings and keeps which bytes came out of the context. What it makes a
-// value of is charged to the render, so that no template keeps text it has not paid for.
+// StringBuilder: concatenates strings and tracks which bytes came from the context. Values created from it
+// are charged to the render, so that no template keeps text that was not charged.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +20,7 @@ class StringBuilder {
   Value take(Render& render, bool markup = false);
   Value take_charged() {
     return Value::string(String(std::move(bytes_), std::move(user_), false));
-  }  // by who appended
+  }  // the bytes were charged by the code that appended them
   std::string take_bytes() { return std::move(bytes_); }
   std::vector<ByteRange> take_user() { return std::move(user_); }
 
@@ -30,7 +30,7 @@ class StringBuilder {
   std::vector<ByteRange> user_;
 };
 
-// Bytes [begin, end); keeps markup.
+// Bytes [begin, end); keeps Markup.
 Value substring(Render& render, const String& text, std::size_t begin, std::size_t end);
 
 }  // namespace pagoda::jinja

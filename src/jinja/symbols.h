@@ -1,6 +1,6 @@
 #pragma once
-// Symbols: which names a scope of a template loads and stores, and how each begins: what resolve_names
-// (scope.h) turns into slots. Source: jinja2 3.1.6, idtracking.py.
+// Symbols: the names that a template scope loads and stores, and how each is initialised; resolve_names
+// (scope.h) turns them into slots. Source: jinja2 3.1.6, idtracking.py.
 #include <map>
 #include <set>
 #include <string>
@@ -13,7 +13,7 @@ namespace pagoda::jinja {
 // The slots of one Python function that jinja2 would compile: the template, a macro, a recursive loop.
 struct FunctionScope {
   FunctionScope* parent = nullptr;
-  int loops = 0;  // enclosing loops inside this function that break and continue can reach
+  int loops = 0;  // enclosing loops within this function that break and continue can reach
   std::map<std::string, int> slots;
   int slot(const std::string& identifier) {
     return slots.emplace(identifier, static_cast<int>(slots.size())).first->second;
@@ -33,13 +33,13 @@ struct Load {
   Found outer;       // alias
 };
 
-// jinja2's Symbols: the names of one scope and how each begins.
+// jinja2's Symbols: the names of one scope and how each is initialised.
 struct Symbols {
   Symbols* parent = nullptr;
   FunctionScope* function = nullptr;
   int level = 0;
   std::map<std::string, std::string> refs;  // name -> identifier
-  std::map<std::string, Load> loads;        // identifier -> its beginning
+  std::map<std::string, Load> loads;        // identifier -> its initialisation
   std::set<std::string> stores;
 
   Found find_ref(const std::string& name);
@@ -48,11 +48,11 @@ struct Symbols {
   void parameter(const std::string& name);
   void load(const std::string& name);
 
-  // Joins the branches of an `if`, each a copy of this scope that went its own way.
+  // Merges the branches of an `if`, each of which changed its own copy of this scope.
   void join(const std::vector<Symbols>& branches);
 };
 
-// Which names a scope loads and stores; stops where another scope begins.
+// Finds the names that a scope loads and stores; stops at inner scopes.
 class SymbolVisitor {
  public:
   explicit SymbolVisitor(Symbols& symbols) : symbols_(&symbols) {}
@@ -71,7 +71,7 @@ class SymbolVisitor {
   Symbols* symbols_;
 };
 
-// Which of `wanted` are loaded somewhere in a body before being stored there; looks into inner scopes too.
+// Finds which of `wanted` are loaded in a body before being stored there, including inner scopes.
 class UndeclaredVisitor {
  public:
   explicit UndeclaredVisitor(std::set<std::string> wanted) : wanted_(std::move(wanted)) {}

@@ -57,7 +57,7 @@ Value test_same_as(Render& render, const Value& value, const Arguments& argument
   const Value& other = bound[0];
   if (value.kind() != other.kind()) return Value::boolean(false);
   if (value.object() || other.object()) {
-    // CPython shares short strings of one template, so equal strings are taken for the same one.
+    // CPython interns the short strings of a template, so equal strings are treated as identical.
     return Value::boolean(value.object() == other.object() ||
                           (value.is_string() && equal(render, value, other)));
   }
@@ -114,7 +114,7 @@ bool is_number(const Value& value) { return value.is_number() || value.is(Kind::
 bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is(Kind::dict); }
 bool is_escaped(const Value& value) { return value.is_string() && value.text().markup; }
-// `value in environment.filters`: what cannot be a key is an error.
+// `value in environment.filters`: an error if the value cannot be a key.
 template <bool (*is_name)(std::string_view)>
 Value test_name(Render& render, const Value& value, const Arguments& arguments) {
   no_arguments(arguments);

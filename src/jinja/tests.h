@@ -6,7 +6,7 @@
 
 namespace pagoda::jinja {
 
-NativeFunction find_test(std::string_view name);  // null: there is none
+NativeFunction find_test(std::string_view name);  // null if there is none
 bool is_test(std::string_view name);
 
 }  // namespace pagoda::jinja

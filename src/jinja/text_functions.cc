@@ -20,7 +20,7 @@ std::size_t find_bytes(std::string_view text, std::string_view needle, std::size
                           : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
-// Maps characters one by one; the results keep their character's origin.
+// Maps characters one by one; results keep the origin of their character.
 template <class Map>
 Value map_characters(Render& render, const String& text, const Map& map) {
   render.work(text.bytes.size());
@@ -36,7 +36,7 @@ Value map_characters(Render& render, const String& text, const Map& map) {
   return out.take(render, text.markup);
 }
 
-// Σ at the end of a word is ς (Unicode's Final_Sigma), the one context rule of lower().
+// Σ at the end of a word becomes ς (Unicode's Final_Sigma), the only context rule of lower().
 void append_lower_at(std::string& out, std::string_view text, char32_t c, std::size_t begin,
                      std::size_t end) {
   if (c != 0x3A3) return append_lower(out, c);
@@ -187,7 +187,7 @@ std::vector<Value> split_space(Render& render, const String& text, std::int64_t 
   };
   for (std::size_t begin = skip(0, true); begin < bytes.size();) {
     render.step();
-    if (max_splits-- == 0) {  // the rest as it is, trailing white space and all
+    if (max_splits-- == 0) {  // the rest unchanged, including trailing white space
       parts.push_back(substring(render, text, begin, bytes.size()));
       break;
     }

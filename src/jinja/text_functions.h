@@ -1,5 +1,5 @@
 #pragma once
-// Functions that string methods and filters share: each keeps which bytes came out of the context.
+// Functions shared by string methods and filters; each tracks which bytes came from the context.
 #include <optional>
 #include <string_view>
 
@@ -9,13 +9,13 @@ namespace pagoda::jinja {
 
 enum class Sides { both, left, right };
 
-// Without `chars`: whitespace.
+// If `chars` is null, strips white space.
 Value strip(Render& render, const String& text, const String* chars, Sides sides);
 Value replace(Render& render, const String& text, const String& old, const String& with, std::int64_t count);
 Value to_upper(Render& render, const String& text);
 Value to_lower(Render& render, const String& text);
 Value capitalize(Render& render, const String& text);
-// Characters missing to `width`, which may be any integer.
+// The number of characters missing to `width`, which may be any integer.
 inline std::int64_t padding(const String& text, std::int64_t width) {
   return width > text.num_chars ? width - text.num_chars : 0;
 }

@@ -1,15 +1,15 @@
 #pragma once
-// Characters as Python's str sees them: classification and full case mapping (utf8proc plus Unicode's
-// SpecialCasing). Text is valid UTF-8; a malformed byte counts as one character that is nothing.
+// Characters as in Python's str: classification and full case mapping (utf8proc plus Unicode's
+// SpecialCasing). Text should be valid UTF-8; a malformed byte counts as one character without properties.
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace pagoda::jinja {
 
-// The character at `at`, which moves behind it.
+// The character at `at`; advances `at` past it.
 char32_t next_char(std::string_view text, std::size_t& at);
-// The character that ends before `at`, which moves to its beginning.
+// The character that ends at `at`; moves `at` to its start.
 char32_t previous_char(std::string_view text, std::size_t& at);
 void append_utf8(std::string& out, char32_t c);
 
@@ -33,7 +33,7 @@ void append_lower(std::string& out, char32_t c);
 void append_title(std::string& out, char32_t c);
 void append_folded(std::string& out, char32_t c);
 
-// str.islower and str.isupper: some character has that case, and none another.
+// str.islower and str.isupper: at least one character has that case, and none the other.
 bool is_all_lower(std::string_view text);
 bool is_all_upper(std::string_view text);
 

@@ -10,7 +10,7 @@
 namespace pagoda::jinja {
 namespace {
 
-constexpr std::size_t kIndexFrom = 12;  // below this many entries a scan is faster than an index
+constexpr std::size_t kIndexFrom = 12;  // with fewer entries, a scan is faster than an index
 constexpr std::uint32_t kMaxKeyWeight = 1000;
 
 std::int64_t count_chars(std::string_view bytes) {
@@ -72,8 +72,8 @@ const Dict& Value::entries() const { return static_cast<const Dict&>(*object_); 
 
 namespace {
 
-// Keys come from clients: of a polynomial at a secret point, modulo a prime, nobody can prepare texts that
-// all hash alike. No order depends on it.
+// Keys come from clients: with a polynomial evaluated at a secret point modulo a prime, texts with colliding
+// hashes cannot be prepared in advance. No order depends on the hash.
 std::size_t hash_text(std::string_view text) {
   constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
   static const std::uint64_t point = [] {
@@ -82,7 +82,7 @@ std::size_t hash_text(std::string_view text) {
   }();
   std::uint64_t sum = text.size();
   while (!text.empty()) {
-    std::uint64_t piece = 0;  // 7 bytes: below the prime
+    std::uint64_t piece = 0;  // 7 bytes, hence below the prime
     const std::size_t count = std::min<std::size_t>(text.size(), 7);
     std::memcpy(&piece, text.data(), count);
     text.remove_prefix(count);
@@ -163,7 +163,7 @@ bool same_key(const Value& a, const Value& b) {
 }
 
 std::ptrdiff_t Dict::position(const Value& key) const {
-  const std::size_t key_hash = hash(key);  // also refuses what cannot be a key
+  const std::size_t key_hash = hash(key);  // also rejects values that cannot be a key
   if (index_.empty()) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (same_key(entries[i].first, key)) return static_cast<std::ptrdiff_t>(i);

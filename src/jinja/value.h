@@ -1,10 +1,10 @@
 #pragma once
-// Value: what a template computes with. Python's types as far as templates reach them. Lists, tuples,
-// dicts and strings never change once made (the immutable sandbox), so copies share them; what does
-// change (namespaces, loops, cyclers, the variables of a macro) is a Mutable, owned by the Render until
-// its end, so that no cycle leaks and no chain of them is destroyed recursively.
-// Invariant: an immutable object is deeper than what it holds, at most kMaxDepth deep, and its weight
-// counts every value below it once per path, up to kMaxWeight; so recursion over it is bounded both ways.
+// Value: a value of a template: Python's types, as far as templates can reach them. Lists, tuples, dicts and
+// strings never change once created (the immutable sandbox), so copies share them. Mutable objects
+// (namespaces, loops, cyclers, a macro's variables) are of type Mutable and owned by the Render until its
+// end, so that no cycle leaks and no chain is destroyed recursively.
+// Invariant: an immutable object is deeper than its contents, at most kMaxDepth deep, and its weight counts
+// every value below it once per path, up to kMaxWeight; so recursion over it is bounded in depth and in work.
 // Threads: immutable objects may be shared; a Mutable belongs to one Render.
 #include <cstdint>
 #include <memory>
@@ -23,12 +23,13 @@ class Render;
 struct Arguments;
 
 enum class Kind : std::uint8_t {
-  missing,  // a variable that was never assigned; turned into undefined when read
+  missing,  // a variable that was never assigned; becomes undefined when read
   undefined,
   none,
   boolean,
   integer,
-  big_integer,  // beyond int64, from the context: printed, compared for equality, never computed with
+  // Beyond int64, from the context: can be printed and compared for equality, but not computed with.
+  big_integer,
   real,
   string,
   list,
@@ -52,19 +53,19 @@ inline constexpr std::uint32_t kMaxWeight = 4'000'000;
 struct Object {
   std::int32_t depth = 0;
   std::uint32_t weight = 1;
-  bool user = false;  // some string in it came from the context
+  bool user = false;  // contains a string from the context
   virtual ~Object() = default;
 };
 
 struct Mutable : Object {
-  virtual void clear() = 0;  // drops every reference it holds
+  virtual void clear() = 0;  // drops all its references
 };
 
-// A string and which of its bytes came out of the context.
+// A string, and which of its bytes came from the context.
 struct String final : Object {
   String(std::string bytes_in, std::vector<ByteRange> ranges, bool markup_in);
   std::string bytes;
-  std::vector<ByteRange> user_ranges;  // ascending, disjoint, not touching
+  std::vector<ByteRange> user_ranges;  // ascending, disjoint, not adjacent
   std::int64_t num_chars;
   bool markup;  // markupsafe.Markup: `+` escapes the other side
   bool ascii() const { return num_chars == static_cast<std::int64_t>(bytes.size()); }
@@ -136,7 +137,7 @@ class Value {
 
 struct UndefinedInfo final : Object {
   std::string message;
-  bool security = false;  // use of an attribute the sandbox hides
+  bool security = false;  // caused by access to an attribute hidden by the sandbox
 };
 
 struct BigInteger final : Object {
@@ -148,23 +149,24 @@ struct List final : Object {
   bool is_group = false;  // the (grouper, list) pairs of groupby
 };
 
-// Keeps insertion order. Keys are hashable values; 1, 1.0 and True are the same key, as in Python.
+// Keeps insertion order. Keys must be hashable; 1, 1.0 and True are the same key, as in Python.
 struct Dict final : Object {
   std::vector<std::pair<Value, Value>> entries;
 
-  const Value* find(const Value& key) const;  // type_error: the key is not hashable
+  const Value* find(const Value& key) const;  // type_error if the key is not hashable
   const Value* find(std::string_view key) const;
   void set(const Value& key, Value value);
 
  private:
   void add_to_index(std::size_t position);
   std::ptrdiff_t position(const Value& key) const;
-  std::unordered_multimap<std::size_t, std::uint32_t> index_;  // hash -> position, once large
+  // Hash -> position; used once the dict is large.
+  std::unordered_multimap<std::size_t, std::uint32_t> index_;
 };
 
 struct Range final : Object {
   std::int64_t start = 0, stop = 0, step = 1, length = 0;
-  // Unsigned arithmetic: the product may be beyond int64 where the sum is not.
+  // Unsigned arithmetic: the product may exceed int64 although the sum does not.
   Value at(std::int64_t index) const {
     return Value::integer(
         static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
@@ -179,13 +181,13 @@ struct View final : Object {
 };
 
 struct Iterator : Object {
-  // The next value in `out`; false at the end, and ever after.
+  // Stores the next value in `out`; false at the end and from then on.
   virtual bool next(Render& render, Value& out) = 0;
   const char* type_name = "generator";
 };
 
-// Values that a running iterator gathers beyond its initial depth: they belong to the Render, since chains
-// and cycles of such iterators can be made.
+// Values that a running iterator collects beyond its initial depth. They belong to the Render, since
+// templates can create chains and cycles of such iterators.
 struct Gathered final : Mutable {
   std::vector<Value> items;
   Dict keys;
@@ -225,14 +227,14 @@ struct Joiner final : Mutable {
   void clear() override { separator = Value(); }
 };
 
-// Adds `held` to the depth, weight and origin of `object`; a limit error when that gets too much.
+// Includes `held` in the depth, weight and origin of `object`; limit error if they become too large.
 void nest(Object& object, const Value& held);
 
-std::size_t hash(const Value& value);           // type_error: not hashable
-std::size_t key_bytes(const Value& key);        // size of the text that hashing it reads
+std::size_t hash(const Value& value);           // type_error if not hashable
+std::size_t key_bytes(const Value& key);        // size of the text that hashing reads
 bool same_key(const Value& a, const Value& b);  // equality of hashable values
 
 bool truthy(const Value& value);
-std::string_view type_name(const Value& value);  // as Python's type(x).__name__
+std::string_view type_name(const Value& value);  // Python's type(x).__name__
 
 }  // namespace pagoda::jinja
