@@ -37,7 +37,7 @@ class PreparedRows {
   };
   Place place(std::int64_t row) const;
   // Moves to the next row. Modifies in place: a copy would be read before its parts have been stored (README,
-  // Trap).
+  // Traps).
   void advance(Place& place) const;
   // Writes inputs [first, first + count) of a row; both are multiples of 64, except at the end of the row.
   // The whole row at once if the weight needs whole rows.
