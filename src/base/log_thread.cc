@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLastWait{1};
 std::atomic<std::int64_t> g_dropped{0};
-std::mutex g_mutex;  // guards the choice of the current queue
+std::mutex g_mutex;  // guards current()
 
 }  // namespace
 

@@ -156,8 +156,8 @@ std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-// {"type": "json_string", "syntax": "lark" | "regex", "grammar": …} is a text of that grammar as it stands
-// inside a JSON string.
+// {"type": "json_string", "syntax": "lark" | "regex", "grammar": …} is a text of that grammar, escaped for a
+// JSON string.
 Result<boost::json::value> json_string(const boost::json::object& part) {
   const boost::json::value* grammar = part.if_contains("grammar");
   const boost::json::value* syntax = part.if_contains("syntax");

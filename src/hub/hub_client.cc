@@ -57,7 +57,7 @@ Status refusal(int status, std::string_view what) {
   return invalid_argument(concat(what, ": the hub answers ", status));
 }
 
-// "bytes 5-9/10": 5.
+// The start of a Content-Range: 5 for "bytes 5-9/10".
 std::optional<std::int64_t> range_start(std::string_view text) {
   if (!text.starts_with("bytes ")) return std::nullopt;
   text.remove_prefix(6);

@@ -16,8 +16,9 @@ struct ShortName {
 
 std::span<const ShortName> short_names();
 
-// "qwen3:8b" and "qwen3:8b-q8_0" by the table, "hf.co/ORG/NAME:TAG", "https://huggingface.co/ORG/NAME",
-// ".../tree/REV", ".../resolve/REV/FILE" and ".../blob/REV/FILE". Anything else as it is.
+// Expands "qwen3:8b" and "qwen3:8b-q8_0" (by the table), "hf.co/ORG/NAME:TAG",
+// "https://huggingface.co/ORG/NAME", ".../tree/REV", ".../resolve/REV/FILE" and ".../blob/REV/FILE". Returns
+// any other text unchanged.
 std::string full_name(std::string_view text);
 
 }  // namespace pagoda

@@ -116,7 +116,8 @@ Value filter_xml_attributes(Render& render, const Value& value, const Arguments&
   return out.take(render);
 }
 
-// pprint.pformat sorts the keys of dicts. A value wider than a line is refused rather than laid out wrongly.
+// pprint.pformat sorts the keys of dicts. A value wider than a line is refused, since it would be laid out
+// wrongly.
 Value sorted_copy(Render& render, const Value& value) {
   render.step();
   if (value.is_sequence()) {

@@ -204,7 +204,7 @@ Result<LinearType> choose_linear_type(std::string_view dtype, DType stored, CpuL
 std::int64_t estimated_packed_bytes(DType stored, std::int64_t elements, CpuLevel level) {
   PackedFormat format =
       multiplies_in_int8(stored) ? int8_panels(stored, level) : weight_format(stored).bf16_panels;
-  if (stored == DType::int4) format = PackedFormat::q4g;  // as most are: in groups of 128
+  if (stored == DType::int4) format = PackedFormat::q4g;  // most have groups of 128
   const cpu::PanelLayout& panel = cpu::panel_layout(format);
   const auto inputs = static_cast<double>(panel.block_inputs * cpu::kStrip);
   return static_cast<std::int64_t>(static_cast<double>(elements) * static_cast<double>(panel.block_bytes) /

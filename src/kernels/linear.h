@@ -28,9 +28,10 @@ namespace pagoda {
 enum class LinearType {
   float32,   // f32 weights, f32 accumulation
   bfloat16,  // bf16 weights and activations, f32 accumulation
-  int8,  // weights in 8 bits with a scale, and a minimum if they have one, for 32 inputs of an output (4-bit
-         // types stay in 4 bits), activations int8 with one scale for a token's 32 inputs, beside K types for
-         // 256
+  // Weights in 8 bits with a scale, and a minimum if the type has one, per 32 inputs of an output (4-bit
+  // types stay in 4 bits). Activations in int8 with one scale per token and 32 inputs, or 256 inputs beside K
+  // types.
+  int8,
   float16,  // f16 weights, which saturate at its largest number; f32 activations and accumulation
 };
 

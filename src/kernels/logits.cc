@@ -19,7 +19,7 @@ LogitMax max_logit(const KernelContext& context, std::span<const float> logits) 
   // The first element above everything smaller than the maximum is the first maximum.
   const float below = std::nextafter(largest, -std::numeric_limits<float>::infinity());
   const std::int64_t index = kernels.find_greater(logits.data(), 0, n, below);
-  // Not found: every logit is -infinity, or there are NaNs.
+  // Not found if every logit is -infinity, or there are NaNs.
   if (index == n) return reference::max_logit(logits);
   return {static_cast<std::int32_t>(index), largest};
 }

@@ -59,8 +59,7 @@ inline constexpr std::string_view kQwen35 = R"(
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %})";
 
-// GLM 4.6 and MiniMax M2: texts or parts for users, but for results and assistants it prints what it is
-// given.
+// GLM 4.6 and MiniMax M2: text or parts for users, but results and assistant messages are printed as given.
 inline constexpr std::string_view kGlm = R"([gMASK]
 {%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
 {%- for m in messages %}<|{{ m.role if m.role != 'tool' else 'observation' }}|>
@@ -70,7 +69,7 @@ inline constexpr std::string_view kGlm = R"([gMASK]
 {%- for name, value in call.function.arguments.items() %}<arg_key>{{ name }}</arg_key><arg_value>{{ value }}</arg_value>{% endfor %}</tool_call>{% endfor %}{% endif %}{% endfor %}
 {%- if add_generation_prompt %}<|assistant|>{% endif %})";
 
-// Gemma 1 to 3: no system, no tools, strictly one turn after the other.
+// Gemma 1 to 3: no system messages, no tools, strictly alternating turns.
 inline constexpr std::string_view kGemma = R"({{ bos_token }}
 {%- if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
 {%- for m in messages %}
@@ -79,8 +78,8 @@ inline constexpr std::string_view kGemma = R"({{ bos_token }}
 {% endfor %}{% if add_generation_prompt %}<start_of_turn>model
 {% endif %})";
 
-// Mistral Nemo: the system prompt stands before the last message, and only if that is the user's; ids of nine
-// letters; no text beside calls; turns alternate, calls and results left aside.
+// Mistral Nemo: the system prompt precedes the last message, and only if that is the user's; ids of nine
+// letters; no text beside calls; turns alternate, not counting calls and results.
 inline constexpr std::string_view kMistral = R"(
 {%- if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}
 {%- set ns = namespace(index=0) %}
@@ -95,7 +94,7 @@ inline constexpr std::string_view kMistral = R"(
 {%- elif m.role == 'tool' %}{% if m.tool_call_id | length != 9 %}{{ raise_exception('Tool call IDs should be alphanumeric strings with length 9!') }}{% endif %}[TOOL_RESULTS]{{ m.content | string + m.tool_call_id }}[/TOOL_RESULTS]
 {%- else %}{{ raise_exception('Only user and assistant roles are supported') }}{% endif %}{% endfor %})";
 
-// Devstral and Mistral Small 3.2: of a system prompt in parts the first alone.
+// Devstral and Mistral Small 3.2: use only the first part of a system prompt.
 inline constexpr std::string_view kDevstral = R"(
 {%- if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}
 {%- for m in messages %}
@@ -104,7 +103,7 @@ inline constexpr std::string_view kDevstral = R"(
 {%- elif m.role == 'assistant' %}{{ m.content }}{% for call in m.tool_calls or [] %}[TOOL_CALLS]{{ call.function.name }}[ARGS]{{ call.function.arguments | tojson }}{% endfor %}{{ eos_token }}
 {%- elif m.role == 'tool' %}[TOOL_RESULTS]{{ m.content }}[/TOOL_RESULTS]{% endif %}{% endfor %})";
 
-// Llama 3.x: one call a message, and no text beside it.
+// Llama 3.x: one call per message, and no text beside it.
 inline constexpr std::string_view kLlama3 = R"({{ bos_token }}
 {%- for tool in tools or [] %}{{ tool | tojson }}
 {% endfor %}
@@ -114,7 +113,8 @@ inline constexpr std::string_view kLlama3 = R"({{ bos_token }}
 {%- else %}{{ m.role }}<|end_header_id|>{{ m.content | trim }}{% endif %}<|eot_id|>{% endfor %}
 {%- if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>{% endif %})";
 
-// DeepSeek R1: system messages move to the front, calls are shown where the content is null, as text.
+// DeepSeek R1: system messages move to the front; calls are shown only if the content is null, with arguments
+// as text.
 inline constexpr std::string_view kDeepseek = R"(
 {%- set ns = namespace(system='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.system = m.content %}{% endif %}{% endfor %}{{ bos_token }}{{ ns.system }}
 {%- for m in messages %}
@@ -124,7 +124,7 @@ inline constexpr std::string_view kDeepseek = R"(
 {%- elif m.role == 'tool' %}<|output|>{{ m.content }}{% endif %}{% endfor %}
 {%- if add_generation_prompt %}<|Assistant|><think>{% endif %})";
 
-// gpt-oss: system or developer, at the beginning alone; one call; descriptions are a must.
+// gpt-oss: system or developer, only at the beginning; one call; descriptions are required.
 inline constexpr std::string_view kHarmony = R"(
 {%- set rest = messages[1:] if messages[0].role in ['developer', 'system'] else messages %}<|start|>developer<|message|>
 {%- if messages[0].role in ['developer', 'system'] %}{{ messages[0].content }}{% endif %}
@@ -138,7 +138,7 @@ inline constexpr std::string_view kHarmony = R"(
 {%- elif m.role == 'user' %}<|start|>user<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}
 {%- if add_generation_prompt %}<|start|>assistant{% endif %})";
 
-// Kimi K2: a call is shown by its id, from which the function's name can be read.
+// Kimi K2: a call is shown by its id, from which the function's name can be derived.
 inline constexpr std::string_view kKimi = R"(
 {%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
 {%- for m in messages %}<|im_{{ m.role }}|>
@@ -147,7 +147,7 @@ inline constexpr std::string_view kKimi = R"(
 {%- else %}{{ m.content or '' }}{% for call in m.tool_calls or [] %}<|call|>{{ call.id }}<|argument|>{{ call.function.arguments | tojson }}{% endfor %}{% endif %}<|im_end|>{% endfor %}
 {%- if add_generation_prompt %}<|im_assistant|>{% endif %})";
 
-// Hermes' tool_use: tools are a must, with everything that is optional in them.
+// Hermes' tool_use: tools are required, including all their optional fields.
 inline constexpr std::string_view kHermes = R"(<tools>
 {%- for tool in tools %}{{ tool.function.name + ': ' + tool.function.description }}
 {%- for name, field in tool.function.parameters.properties.items() %} {{ name + ': ' + field.description }}{% endfor %}{% endfor %}</tools>
@@ -155,7 +155,7 @@ inline constexpr std::string_view kHermes = R"(<tools>
 {{ m.content or '' }}{% for call in m.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>
 {% endfor %})";
 
-// Takes contents as lists of parts alone.
+// Accepts only lists of parts as content.
 inline constexpr std::string_view kPartsOnly =
     "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
     "{% macro show(content) %}{% for part in content %}{{ part['text'] }}{% endfor %}{% endmacro %}"

@@ -64,7 +64,7 @@ class DecodeStream {
 
 class Decoder {
  public:
-  Decoder();  // joins tokens with a space: what a tokenizer.json without a decoder does
+  Decoder();  // joins tokens with spaces, as a tokenizer.json without a decoder does
   explicit Decoder(std::vector<DecodeStepMakerPtr> steps);
   ~Decoder();
   Decoder(Decoder&&) noexcept;

@@ -114,7 +114,7 @@ const std::vector<PreTokenizerRecipe>& recipes() {
        true},
       {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {{Step::split, GPT4O("\\p{N}{1,3}")}}},
       {{"granite-embed-multi-97m"}, {{Step::split, GPT4O("\\p{N}{1,3}")}}, false, true},
-      // Digits in threes from the right.
+      // Digits in groups of three, counted from the right.
       {{"tiny_aya", "cohere2moe"},
        {{Step::split, "\\d{1,3}(?=(?:\\d{3})*\\b)"}, {Step::split, GPT4O("\\p{N}{1,3}")}}},
       {{"afmoe"},
@@ -143,7 +143,7 @@ const std::vector<PreTokenizerRecipe>& recipes() {
       {{"laguna"}, {{Step::split, "[^\\n]+|[\\n]+"}, {Step::split, LLAMA3("\\p{N}")}}},
       {{"ufakzeka"},
        {{Step::split, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES}}},
-      // White space in runs of powers of two.
+      // White space in runs whose lengths are powers of two.
       {{"jais-2"},
        {{Step::split, CONTRACTIONS
          "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"

@@ -26,7 +26,7 @@ Result<json::value> parse_small(std::string_view text, std::string_view what) {
   return value;
 }
 
-// The members of the file and of its model, as text.
+// The members of the file, or of its model, as raw text.
 using Members = std::map<std::string, std::string_view, std::less<>>;
 
 std::string_view find_member(const Members& members, std::string_view key) {

@@ -35,14 +35,15 @@ struct NextPiece {
 // Writes all rows of a sequence, one KV head, into the cache.
 void write_kv(const AttentionCall& call, const AttentionSequence& sequence, std::int32_t kv_head);
 
-// Returns the K and V that a tile attends to in one partition; valid until the thread's next call. Only the
-// functions below prefetch anything into the cache.
+// Returns the K and V that a tile attends to in one partition; valid until the thread's next call. The kernel
+// prefetches nothing else meanwhile unless one of the functions below sets kv.next.
 PartitionKv find_partition(const AttentionCall& call, const AttentionSequence& sequence,
                            const AttentionTile& tile, std::int32_t kv_head, std::int32_t partition);
-// Prefetches one partition ahead within this tile, and after its last partition the next piece.
+// Sets kv.next to the keys one partition ahead in this tile, and beyond its last partition to those of the
+// next piece.
 void read_on(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
              std::int32_t kv_head, std::int32_t partition, const NextPiece& next, PartitionKv& kv);
-// Prefetches one partition of any tile.
+// Sets kv.next to the keys of one partition of any tile.
 void read_partition(const AttentionCall& call, const AttentionSequence& sequence, const AttentionTile& tile,
                     std::int32_t kv_head, std::int32_t partition, PartitionKv& kv);
 

@@ -193,7 +193,7 @@ template <class RowsOf, class MatrixOf, class OutOf>
 void GroupedPair::run(const RowsOf& rows_of, const MatrixOf& matrix_of, std::int64_t unit_of_64,
                       const OutOf& out_of) {
   static thread_local GroupTiles own_tiles;
-  GroupTiles& tiles = own_tiles;  // the calling thread's
+  GroupTiles& tiles = own_tiles;  // belongs to the calling thread
   const std::int64_t threads = num_threads(context_);
   std::int64_t total = 0;
   for (const Group& group : groups_)

@@ -183,9 +183,9 @@ struct BlockKernel {
 
   // The same for two groups of inputs with a scale each, pair `pair` of the block, where every sum under one
   // scale fits into 16 bits (sums_fit): both sums share a lane, and one multiplication serves both. Sums that
-  // narrow weights do not compute at once are accumulated there from the start, the first one multiplied by
-  // 2^16 above the second. The second one starts at 2^15, so that it borrows nothing from the first. x: the
-  // panel's group of 64 inputs that contains them.
+  // narrow weights do not compute at once are accumulated in the shared lane from the start: the first one
+  // multiplied by 2^16, the second one below it. The second one starts at 2^15, so that it borrows nothing
+  // from the first. x: the panel's group of 64 inputs that contains them.
   template <int kRows, int kCols, int kOneByOne>
   PAGODA_INLINE void add_pair(const LinearTile& t, const Ahead& ahead, const std::byte* block,
                               const std::byte* x, int pair, I (&total)[kRows][kCols]) {

@@ -60,8 +60,8 @@ std::int64_t bytes_ahead(const KernelContext& context, PackedFormat format, cons
   // Widening is the bottleneck for two and three rows of 4-bit weights there.
   if (context.tuning == CpuTuning::zen3) return few && panels.num_rows > 1 && narrow ? 0 : kNextStrips;
   if (!few) return kNextStrips;
-  // Intel's hardware prefetcher fetches too little of 8-bit products' weights: a third to half of the time
-  // for 4-bit ones.
+  // Intel's hardware prefetcher fetches too little of 8-bit products' weights, which costs a third to half of
+  // the time of 4-bit ones.
   if (context.tuning == CpuTuning::intel && (narrow || bytes)) return std::int64_t{4} << 10;
   const bool wide = context.level == CpuLevel::avx512;
   return std::max(panel_layout(format).bits, panel_layout(format).code_bits) > 4 && wide

@@ -21,13 +21,15 @@ constexpr std::int64_t kOwnRows = 48;  // rows per thread: from this many on, ea
 
 constexpr std::int64_t kNextStrips = -1;  // prefetch as far ahead as the strips computed together are long
 
-// Rows are cut into panels of nearly equal height, at most the register tile's. Each panel of R rows is
-// interleaved so that a kernel walks one pointer:
-//     f32 [K][R]    bf16 [K/32][R][32]    8 bits [K/64] groups: q [R][64], scale, term, sum, early term,
-//     late term [2][R], pair, peaks [R]        integers (PackedFormat::i8) [K/64][R][64]
-// Groups of 8 bits are whole lines of memory, since different threads may fill them. q is as wide as the
-// kernels multiply it; of the rest up to the pair, each half of a group's inputs has its own. Peaks stand in
-// the first group of each 256 inputs.
+// Rows are cut into panels of nearly equal height, at most that of the register tile. The R rows of a panel
+// are interleaved so that a kernel advances a single pointer:
+//   f32       [K][R]
+//   bf16      [K/32][R][32]
+//   8 bits    [K/64] groups: q [R][64], scale, term, sum, early term, late term [2][R], pair, peaks [R]
+//   integers  [K/64][R][64] (PackedFormat::i8)
+// A group of 8 bits consists of whole cache lines, since different threads may fill groups. q has the width
+// that the kernels multiply. Of the values from scale to late term, each half of a group's inputs has its
+// own. Peaks are stored in the first group of each 256 inputs.
 struct Panels {
   std::int64_t num_rows = 0, count = 0;
   std::int64_t bytes = 0;   // distance between panels

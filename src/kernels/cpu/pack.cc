@@ -1,4 +1,4 @@
-// Packing weights into strips of 16 outputs (README.md). Runs at start-up, so it is parallel over strips.
+// Packs weights into strips of 16 outputs (README.md). Runs at startup, so it is parallel over strips.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

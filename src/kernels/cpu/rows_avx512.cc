@@ -1,4 +1,4 @@
-// Row-wise ops, those on recurrent states, and adapters' products, for CpuLevel::avx512.
+// Row-wise ops, ops on recurrent states, and adapters' products, for CpuLevel::avx512.
 #include "kernels/cpu/simd_avx512.h"
 // After the lanes: the loops below are written in terms of them.
 #include "kernels/cpu/low_rank_inl.h"

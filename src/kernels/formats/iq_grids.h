@@ -1,7 +1,8 @@
 #pragma once
-// The points that the numbers in blocks of IQ1, IQ2 and IQ3 types stand for: data of the GGUF format. A point
-// has 8 coordinates of 2 bits, of IQ3 types 4 of 4 bits, lowest first; what a coordinate means is the type's
-// own. Each table has as many points as its index has values, so no byte of a file can point beside it.
+// The points that the indices in blocks of IQ1, IQ2 and IQ3 types refer to: data of the GGUF format. A point
+// has 8 coordinates of 2 bits (IQ3 types: 4 of 4 bits), lowest first; each type defines the meaning of a
+// coordinate. Each table has one point per value of its index, so no byte of a file can refer to a point
+// outside it.
 #include <cstdint>
 
 namespace pagoda::formats {

@@ -30,7 +30,7 @@ enum Type : unsigned {
 
 constexpr int kMaxReferences = 16;  // maximum chain length
 constexpr int kMaxChoices =
-    256;  // entries of anyOf and the like that one look-up visits: references may make a tree of them
+    256;  // entries of anyOf and the like that one lookup visits: references can form a tree
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
