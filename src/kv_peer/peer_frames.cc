@@ -44,7 +44,7 @@ bool read_key(ByteCursor& in, TierKey& key) {
   return in.read(key.chain) && in.read(key.group) && key.group >= 0;
 }
 
-// The most that a payload of this type takes; nullopt: there is no such type.
+// Maximum payload size for this type; nullopt if the type is unknown.
 std::optional<std::size_t> most_bytes(std::uint32_t type) {
   switch (static_cast<PeerFrameType>(type)) {
     case PeerFrameType::hello:

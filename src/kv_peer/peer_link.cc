@@ -223,7 +223,7 @@ std::optional<PeerLink::Frame> PeerLink::read_frame(TimeNs deadline) {
   if (!head) return std::nullopt;
   Frame frame{.head = *head, .payload = {}};
   if (head->type == PeerFrameType::row) return frame;
-  // As it comes, so that a head alone costs no memory.
+  // Grow the buffer as bytes arrive, so that a header alone allocates no memory.
   constexpr std::size_t kPiece = 64 << 10;
   while (frame.payload.size() < head->size) {
     const std::size_t have = frame.payload.size();

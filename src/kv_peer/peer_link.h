@@ -1,7 +1,7 @@
 #pragma once
-// PeerLink: a TCP connection to another server, with a deadline for all that waits: encrypted and
-// authenticated if there is a secret, plain without one. It carries bytes; peer_frames.h knows what they say.
-// A link that has failed once is of no use any more. Threads: one at a time, but for interrupt().
+// PeerLink: a TCP connection to another server, with a deadline on every blocking call. It is encrypted and
+// authenticated if a secret is given, and plain otherwise. It only transports bytes; peer_frames.h defines
+// the messages. After the first failure a link is unusable. Threads: one at a time, except for interrupt().
 #include <sys/socket.h>
 
 #include <cstddef>
@@ -19,11 +19,11 @@ namespace pagoda {
 
 constexpr TimeNs kMs = 1'000'000, kSecond = 1000 * kMs;
 
-// Whether it names this machine alone.
+// True if the address is a loopback address.
 bool is_loopback(const PeerAddress& address);
 std::string text_of(const PeerAddress& address);
 
-// A socket that listens there, with the port that it got. invalid_argument: it cannot.
+// A listening socket and the port that it is bound to. invalid_argument: the address cannot be bound.
 struct PeerListener {
   int fd = -1;
   std::uint16_t port = 0;
@@ -32,33 +32,36 @@ Result<PeerListener> listen_for_peers(const PeerAddress& address);
 
 class PeerLink {
  public:
-  // Resolves the name, which may take longer than the deadline. `secret` may be null; it is borrowed.
+  // Resolves the host name first, which may take longer than the deadline. `secret` may be null; it is
+  // borrowed.
   static Result<std::unique_ptr<PeerLink>> connect(const PeerAddress& address, const PeerSecret* secret,
                                                    TimeNs deadline);
-  // Over an accepted socket, which it takes.
+  // Wraps an accepted socket and takes ownership of it.
   static std::unique_ptr<PeerLink> accepted(int fd, const PeerSecret* secret);
   ~PeerLink();
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
-  // False: the deadline, the other side's end, or a byte that is not the other side's.
+  // These return false after the deadline, when the peer closes the connection, or if a byte fails
+  // authentication.
   [[nodiscard]] bool handshake(TimeNs deadline);
   [[nodiscard]] bool read(std::span<std::byte> bytes, TimeNs deadline);
   [[nodiscard]] bool write(std::span<const std::byte> bytes, TimeNs deadline);
-  // Waits for the next byte alone, without taking it.
+  // Waits until a byte can be read, without consuming it.
   [[nodiscard]] bool wait_for_more(TimeNs deadline);
-  // Between an answer and the next question: whether the other side is still there, as far as is known.
+  // To be called between an answer and the next request: true if the peer is still connected, as far as is
+  // known.
   bool is_quiet();
-  // A head, and its payload where that is small; a row's stays unread.
+  // A header and its payload. The payload of a row is left unread.
   struct Frame {
     PeerFrameHead head;
     std::vector<std::byte> payload;
   };
   std::optional<Frame> read_frame(TimeNs deadline);
 
-  // All that waits, and whatever would, fails at once.
+  // Makes all current and future calls fail at once.
   void interrupt();
-  bool timed_out() const { return timed_out_; }  // the last failure was the deadline's
+  bool timed_out() const { return timed_out_; }  // the last failure was a timeout
 
  private:
   explicit PeerLink(int fd) : fd_(fd) {}

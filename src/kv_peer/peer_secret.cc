@@ -47,7 +47,8 @@ unsigned PeerSecret::give_key(const SSL* ssl, unsigned char* key, unsigned size)
 }
 
 Status PeerSecret::make_contexts() {
-  // OpenSSL writes to a socket as to a file: without this a peer that has left would end the program.
+  // OpenSSL writes to sockets with write(), so writing to a closed connection would raise SIGPIPE and end the
+  // process.
   (void)std::signal(SIGPIPE, SIG_IGN);
   client_.reset(SSL_CTX_new(TLS_client_method()));
   server_.reset(SSL_CTX_new(TLS_server_method()));
@@ -62,7 +63,8 @@ Status PeerSecret::make_contexts() {
     SSL_CTX_set_app_data(context, this);
   }
   SSL_CTX_set_num_tickets(server_.get(), 0);
-  // A server without a certificate does nothing but this; a client would take no certificate, either.
+  // Without a certificate the server can only accept the pre-shared key; the client would reject a
+  // certificate, too.
   SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_psk_client_callback(client_.get(),
                                   [](SSL* ssl, const char*, char* identity, unsigned size, unsigned char* key,

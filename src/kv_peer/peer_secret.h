@@ -1,8 +1,8 @@
 #pragma once
-// PeerSecret: what servers that share K/V have in common. A connection with one is TLS 1.3 whose only
-// credential is a key made of it, with a key exchange: nobody else reads or changes what goes over it, and
-// what was recorded can be neither replayed nor read later. There are no certificates. Threads: any. Source:
-// RFC 8446 §2.2 (external pre-shared keys), RFC 9257.
+// PeerSecret: the secret shared by servers that exchange K/V. Connections with a secret use TLS 1.3 with a
+// pre-shared key derived from it and a key exchange. Third parties can neither read nor change the traffic,
+// and a recording can neither be replayed nor decrypted later. There are no certificates. Threads: any.
+// Source: RFC 8446 §2.2 (external pre-shared keys), RFC 9257.
 #include <openssl/ssl.h>
 
 #include <array>
@@ -21,13 +21,13 @@ struct FreeSsl {
 class PeerSecret {
  public:
   static constexpr std::size_t kLeastBytes = 16;
-  // The text without white space around it. invalid_argument: it is too short to be one.
+  // White space around the text is ignored. invalid_argument: the text is too short.
   static Result<std::unique_ptr<PeerSecret>> from_text(std::string_view text);
   PeerSecret(const PeerSecret&) = delete;
   PeerSecret& operator=(const PeerSecret&) = delete;
 
   enum class Side { client, server };
-  // A session over the descriptor, which stays the caller's. Null: no memory.
+  // Creates a session over the descriptor, which remains owned by the caller. Null if out of memory.
   std::unique_ptr<SSL, FreeSsl> session(int fd, Side side) const;
 
  private:

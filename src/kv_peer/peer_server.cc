@@ -14,9 +14,9 @@
 namespace pagoda {
 namespace {
 
-constexpr TimeNs kGreeting = 5 * kSecond;   // until a connection is authenticated and has said who it is
-constexpr TimeNs kSilence = 600 * kSecond;  // between questions
-constexpr TimeNs kFrame = 10 * kSecond;     // from the first byte of a question to the last of the answer
+constexpr TimeNs kGreeting = 5 * kSecond;   // until a connection is authenticated and has sent its hello
+constexpr TimeNs kSilence = 600 * kSecond;  // between requests
+constexpr TimeNs kFrame = 10 * kSecond;     // from the first byte of a request to the last byte of its answer
 constexpr TimeNs kMostPatience = 10 * kSecond;
 
 }  // namespace
@@ -108,7 +108,7 @@ void PeerServer::talk(PeerLink& link, KvRowSource& source) {
     if (!ending_) metrics_.refused.add();
     return;
   }
-  std::vector<std::byte> row;  // grows to the largest that is asked for
+  std::vector<std::byte> row;  // grows to the largest requested row
   while (!ending_ && link.wait_for_more(clock_.now() + kSilence)) {
     const auto frame = link.read_frame(clock_.now() + kFrame);
     if (!frame || !answer(link, source, *frame, row)) return;

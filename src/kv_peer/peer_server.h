@@ -1,9 +1,10 @@
 #pragma once
-// PeerServer: gives rows of this process's tiers to other servers that have the same secret and compute the
-// same bits (--kv-transfer-config, kv_producer and kv_both). Rows that it says are here are held for a while,
-// so that whoever asked can fetch them. Whoever knows a row's key and its tokens has them from their text;
-// keys are hashes of 256 bits over model, salt and all tokens before. Bounded: connections, what each may
-// ask, and how long each may be silent, slow or not yet authenticated. Threads: one that accepts and one for
+// PeerServer: serves rows of this process's tiers to other servers with the same secret and fingerprint
+// (--kv-transfer-config, kv_producer and kv_both). Rows reported as present are held for a while, so that the
+// peer can fetch them. A peer must send a row's key and tokens, which it can derive only from its own text:
+// keys are 256-bit hashes over the model, the salt and all preceding tokens. Limits apply to the number of
+// connections, to the size of a request, and to how long a connection may be idle, slow or unauthenticated.
+// Threads: one accepts connections, and each connection has its own; all end with the server.
 // each connection; all end with it.
 #include <atomic>
 #include <list>
@@ -21,7 +22,7 @@ namespace pagoda {
 
 struct PeerServerConfig {
   PeerAddress listen;
-  std::shared_ptr<const PeerSecret> secret = {};  // null: none
+  std::shared_ptr<const PeerSecret> secret = {};  // null: no secret
   KvDigest fingerprint{};
   std::vector<std::size_t> row_bytes = {};  // by KV group
   double lease_s = 30;
@@ -29,8 +30,8 @@ struct PeerServerConfig {
 
 class PeerServer final : public KvRowServer {
  public:
-  // Listens from here on; whoever connects waits until serve(). invalid_argument: it cannot listen there, or
-  // others than this machine could connect without a secret.
+  // Starts to listen; connections wait until serve(). invalid_argument: cannot listen on the address, or
+  // other machines could connect to it without a secret.
   static Result<std::unique_ptr<PeerServer>> open(PeerServerConfig config, MetricsRegistry& metrics);
   ~PeerServer() override;
 
@@ -64,9 +65,9 @@ class PeerServer final : public KvRowServer {
   const std::uint16_t port_;
   const SteadyClock clock_;
   Metrics metrics_;
-  int wake_ = -1;  // an eventfd: the end
+  int wake_ = -1;  // an eventfd that signals the end
   std::atomic<bool> ending_ = false;
-  std::list<Connection> connections_;  // used by the thread that accepts alone
+  std::list<Connection> connections_;  // used only by the accepting thread
   std::thread thread_;
 };
 

@@ -15,7 +15,7 @@ constexpr TimeNs kConnect = 2 * kSecond;
 constexpr TimeNs kFetch = 2 * kSecond;
 constexpr TimeNs kRemembered = 60 * kSecond;
 constexpr TimeNs kLeastBackoff = kSecond / 4, kMostBackoff = 30 * kSecond;
-constexpr int kMaxLate = 3;  // answers, before a peer is left alone for a while
+constexpr int kMaxLate = 3;  // consecutive late answers before a peer is left alone for a while
 
 }  // namespace
 
@@ -70,7 +70,7 @@ void PeerTier::keep_connected() {
       drop_closed(peer);
       if (stopping_ || peer.num_links() >= kLinks || clock_.now() < peer.not_before) continue;
       lock.unlock();
-      auto link = connect(peer.address);  // which never changes
+      auto link = connect(peer.address);  // without the lock: peer.address never changes
       lock.lock();
       connected(peer, std::move(link));
     }
@@ -93,7 +93,7 @@ Result<std::unique_ptr<PeerLink>> PeerTier::connect(const PeerAddress& address) 
   if (!(*link)->write(encode_hello(1, {.fingerprint = config_.fingerprint}), deadline))
     return unavailable("the connection broke");
   const auto answer = (*link)->read_frame(deadline);
-  // With TLS 1.3 the other side's refusal of a key comes here.
+  // In TLS 1.3 the peer reports a rejected key only here.
   if (!answer) return unavailable("it has another secret or protocol, or no free connection");
   if (answer->head.type == PeerFrameType::welcome) return link;
   if (answer->head.type == PeerFrameType::refused)
@@ -175,7 +175,7 @@ void PeerTier::ask(const TierAsk& ask, TimeNs deadline, std::vector<TierKey>& fo
   const TimeNs left = deadline - clock_.now();
   if (left <= 0 || ask.keys.empty() || ask.keys.size() > kMaxPeerKeys) return;
   const std::uint32_t number = next_number();
-  // They answer a little before it is too late.
+  // Peers must answer slightly before our own deadline.
   const std::vector<std::byte> question = encode_ask(
       number, {.patience_ms = static_cast<std::uint32_t>(std::min(left / 4 * 3 / kMs, 60'000 * TimeNs{1})),
                .keys = ask.keys});

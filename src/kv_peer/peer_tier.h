@@ -1,10 +1,11 @@
 #pragma once
-// PeerTier: other servers as a KvTier (--kv-transfer-config, kv_consumer and kv_both). It does not tell what
-// they have: they are asked for the rows of a prompt, all at the same time, and remembered for those that
-// they say they have. A thread keeps connections open, so nothing waits for a peer that is not there; one
-// that is late or wrong loses its connection, and is tried again later. Nothing is stored at a peer. Every
-// length, number and checksum of an answer is checked; a peer with the secret that computed other K/V than it
-// says is beyond that. Threads: any.
+// PeerTier: other servers as a KvTier (--kv-transfer-config, kv_consumer and kv_both). It cannot list their
+// rows. ask() queries all peers in parallel for the rows of a prompt and remembers which peer has which. A
+// background thread keeps connections open, so that no call waits for an unreachable peer. A peer that is
+// late or sends invalid data loses its connection, and is retried later. Nothing is stored at a peer. Every
+// length, number and checksum of an answer is checked. There is no protection against a peer that has the
+// secret but serves K/V computed differently than it claims.
+// Threads: any.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -22,14 +23,14 @@ namespace pagoda {
 
 struct PeerTierConfig {
   std::vector<PeerAddress> peers;
-  std::shared_ptr<const PeerSecret> secret = {};  // null: none
+  std::shared_ptr<const PeerSecret> secret = {};  // null: no secret
   KvDigest fingerprint{};
 };
 
 class PeerTier final : public KvTier {
  public:
-  // invalid_argument: one of them is not on this machine, and there is no secret. That they can be reached is
-  // not asked for.
+  // invalid_argument: a peer is not on this machine and there is no secret. Does not check that the peers are
+  // reachable.
   static Result<std::unique_ptr<PeerTier>> open(PeerTierConfig config, MetricsRegistry& metrics);
   ~PeerTier() override;
 
@@ -39,21 +40,21 @@ class PeerTier final : public KvTier {
   [[nodiscard]] bool store(const TierRow&, std::span<const std::byte>, std::vector<TierKey>&) override {
     return false;
   }
-  Status erase(const TierErase& what) override;  // forgets where they are
+  Status erase(const TierErase& what) override;  // forgets their places
   void erase_all() override;
   bool is_remote() const override { return true; }
   void ask(const TierAsk& ask, TimeNs deadline, std::vector<TierKey>& found) override;
   void stop() override;
 
  private:
-  static constexpr std::size_t kLinks = 2;            // to each peer: as many as threads use
-  static constexpr std::size_t kMaxPlaces = 1 << 16;  // rows that are remembered
+  static constexpr std::size_t kLinks = 2;            // to each peer: one for each thread that uses it
+  static constexpr std::size_t kMaxPlaces = 1 << 16;  // limit on remembered rows
   struct Peer {
     PeerAddress address;
     std::vector<std::unique_ptr<PeerLink>> idle;
     std::vector<PeerLink*> in_use;
     TimeNs not_before = 0, backoff = 0;
-    int num_late = 0;  // answers, one after the other
+    int num_late = 0;  // consecutive late answers
     std::string problem = {};
     std::size_t num_links() const { return idle.size() + in_use.size(); }
   };
@@ -77,7 +78,7 @@ class PeerTier final : public KvTier {
   std::unique_ptr<PeerLink> borrow(std::size_t peer);
   Outcome fetch_over(PeerLink& link, const TierRow& row, std::span<std::byte> bytes);
   void remember(const TierKey& key, std::size_t peer);
-  void count_connected();  // with the lock held
+  void count_connected();  // requires mutex_ to be locked
   std::uint32_t next_number();
 
   const PeerTierConfig config_;

@@ -17,7 +17,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::size_t kDirectAlignment = 4096;
-constexpr std::size_t kMaxFiles = 1 << 16;  // files of one folder that are looked at
+constexpr std::size_t kMaxFiles = 1 << 16;  // limit on the files listed in a folder
 
 Status failed(std::string_view verb, const std::string& name) {
   const int error = errno;
@@ -91,7 +91,7 @@ class DiskFile final : public StoredFile {
 
   Status sync() override {
     if (::fdatasync(file_) != 0) return failed("sync", name_);
-    // Bytes that went through the page cache are not read from there again.
+    // Drop the bytes that went through the page cache; they are not read from there again.
     if (direct_ < 0) ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
     return ok_status();
   }
@@ -101,7 +101,7 @@ class DiskFile final : public StoredFile {
     return direct_ >= 0 && !refused_ && offset % kDirectAlignment == 0 &&
            reinterpret_cast<std::uintptr_t>(data) % kDirectAlignment == 0;
   }
-  // Some disks ask for more alignment than this: then all goes through the page cache.
+  // Some disks require a larger alignment than this. Then all I/O uses the page cache.
   bool refuses_direct(bool direct) const {
     if (!direct || errno != EINVAL) return false;
     refused_ = true;
@@ -146,7 +146,7 @@ DiskFiles::~DiskFiles() {
 }
 
 Result<std::vector<StoredFileInfo>> DiskFiles::list() const {
-  // A descriptor of its own, whose place in the folder nobody else moves.
+  // A separate descriptor, so that no other thread moves its position in the folder.
   const int copy = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);
   if (entries == nullptr) {
@@ -179,7 +179,7 @@ Result<std::unique_ptr<StoredFile>> DiskFiles::open_file(const std::string& name
     direct = ::openat(folder_, name.c_str(), (flags & O_ACCMODE) | O_NOFOLLOW | O_CLOEXEC | O_DIRECT);
     struct stat same{};
     if (direct < 0 && errno == EINVAL) direct_ = false;
-    // Somebody put another file there meanwhile.
+    // Another file took this name in the meantime.
     if (direct >= 0 && (::fstat(direct, &same) != 0 || same.st_ino != info.st_ino)) {
       ::close(direct);
       direct = -1;

@@ -1,7 +1,7 @@
 #pragma once
-// DiskFiles: a folder on disk as a FileLayer. The folder has mode 0700 and its files 0600, both of this user;
-// a link is never followed, and a file of another owner or with more rights is not listed. Reads and writes
-// at multiples of 4096 go past the page cache where the file system can do that.
+// DiskFiles: a FileLayer over a folder on disk. The folder has mode 0700 and its files 0600, all owned by
+// this user. Symbolic links are never followed, and files with another owner or wider permissions are not
+// listed. Reads and writes at multiples of 4096 bypass the page cache if the file system supports it.
 // Threads: any. Works inside the sandbox, which must allow writing to the folder.
 #include <atomic>
 #include <memory>
@@ -14,11 +14,12 @@ namespace pagoda {
 class DiskFiles final : public FileLayer {
  public:
   enum class Lock {
-    taken,  // no other process may have the folder open so
-    none,   // to look at what there is
+    taken,  // exclusive: no other process may open the folder with this lock
+    none,   // for reading the contents only
   };
-  // Lock::taken makes the folder if it is missing. not_found: there is none. invalid_argument: not a folder
-  // of this user with mode 0700, or a link. unavailable: another process has the lock.
+  // Lock::taken creates the folder if it is missing. not_found: the folder does not exist. invalid_argument:
+  // the path is a link, or not a folder of this user with mode 0700. unavailable: another process has the
+  // lock.
   static Result<std::unique_ptr<DiskFiles>> open(const std::string& path, Lock lock);
   ~DiskFiles() override;
   DiskFiles(const DiskFiles&) = delete;
@@ -36,7 +37,7 @@ class DiskFiles final : public FileLayer {
 
   std::string path_;
   int folder_ = -1, lock_ = -1;
-  mutable std::atomic<bool> direct_ = true;  // the file system takes O_DIRECT, as far as is known
+  mutable std::atomic<bool> direct_ = true;  // false once the file system has rejected O_DIRECT
 };
 
 }  // namespace pagoda

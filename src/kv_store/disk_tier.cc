@@ -121,7 +121,7 @@ void DiskTier::listen(const void* engine, RowListener listener) {
   if (listener) listeners_.emplace_back(engine, std::move(listener));
 }
 
-// A single engine knows from its own calls.
+// A single engine needs no notification: it learns of changes from its own calls.
 void DiskTier::tell(std::span<const Waiting* const> written, std::span<const TierKey> gone) {
   const std::lock_guard lock(listeners_mutex_);
   if (listeners_.size() < 2) return;

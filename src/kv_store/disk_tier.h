@@ -1,8 +1,8 @@
 #pragma once
-// DiskTier: a SegmentStore as a KvTier (--kv-disk): rows of one fingerprint, found again by the next process
-// that computes with the same bits. Rows that several threads store at the same time are written and synced
-// together. It decides nothing: which rows are worth writing, the engine does. Several engines may share it.
-// Threads: any; store() and fetch() block on the disk, lookup() does not.
+// DiskTier: a SegmentStore as a KvTier (--kv-disk). It holds rows of one fingerprint, which a later process
+// that computes the same bits can reuse. Rows stored by several threads at the same time are written and
+// synced together. The engine decides which rows are worth writing. Several engines may share a tier.
+// Threads: any; store() and fetch() block on disk I/O, lookup() does not.
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -23,15 +23,15 @@ struct DiskTierConfig {
   std::string path;
   SegmentStoreConfig store;
   KvDigest fingerprint{};
-  std::string label;  // the model, for `pagoda kv list`
+  std::string label;  // the model's name, shown by `pagoda kv list`
 };
 
 class DiskTier final : public KvTier {
  public:
-  // Makes the folder if it is missing. Errors as DiskFiles::open. Borrows both.
+  // Creates the folder if it is missing. Errors as for DiskFiles::open. Borrows `clock` and `metrics`.
   static Result<std::unique_ptr<DiskTier>> open(DiskTierConfig config, const Clock& clock,
                                                 MetricsRegistry& metrics);
-  // Over other files: for tests.
+  // Uses an existing store; for tests.
   DiskTier(std::unique_ptr<SegmentStore> store, KvDigest fingerprint, std::string label);
 
   std::string_view medium() const override { return "DISK"; }
@@ -41,15 +41,17 @@ class DiskTier final : public KvTier {
   [[nodiscard]] bool store(const TierRow& row, std::span<const std::byte> bytes,
                            std::vector<TierKey>& gone) override;
   void touch(const TierRow& row) override;
-  // Rows of this fingerprint by their keys; the owner's of all others, and copies that nobody finds any more.
+  // Erases the rows of this fingerprint whose keys are in `what`. Other rows, including copies that no lookup
+  // finds any more, are erased by owner.
   Status erase(const TierErase& what) override;
-  // Rows of every fingerprint: texts of other models, and of other builds of this one, are here, too.
+  // Erases the rows of every fingerprint, because the folder also holds texts of other models and other
+  // builds.
   void erase_all() override;
   void listen(const void* engine, RowListener listener) override;
   bool outlives_process() const override { return true; }
 
   SegmentStoreStats stats() const { return store_->stats(); }
-  void count_in(MetricsRegistry& metrics);  // from here on
+  void count_in(MetricsRegistry& metrics);  // starts counting now
 
  private:
   struct Waiting {
@@ -63,7 +65,7 @@ class DiskTier final : public KvTier {
     SegmentStoreStats seen = {};
   };
   KvKey key_of(const TierKey& key) const;
-  void count();  // brings the metrics up to date
+  void count();  // updates the metrics
   void tell(std::span<const Waiting* const> written, std::span<const TierKey> gone);
 
   const std::unique_ptr<SegmentStore> store_;
@@ -76,7 +78,7 @@ class DiskTier final : public KvTier {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Waiting*> waiting_;
-  bool writing_ = false;  // one of the waiting threads writes for all
+  bool writing_ = false;  // one of the waiting threads is writing for all of them
 };
 
 }  // namespace pagoda

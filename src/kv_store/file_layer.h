@@ -1,10 +1,10 @@
 #pragma once
-// FileLayer: the few things that the segment store does with the files of its folder, so that tests can lose,
-// reorder and tear what was not synced. disk_files.h is the real one, memory_files.h the one of tests.
-// Names are single components. A file's bytes and its name become durable by different calls: sync() of the
-// file and sync_folder().
-// Errors: not_found; resource_exhausted: the disk is full; internal: it failed otherwise.
-// Threads: any; a StoredFile has one writer, and readers beside it.
+// FileLayer: the file operations that the segment store needs in its folder. Tests substitute an
+// implementation that loses, reorders and tears unsynced data. disk_files.h is the real implementation,
+// memory_files.h the one for tests. File names have a single path component. A file's bytes and its name
+// become durable separately: through sync() of the file and through sync_folder().
+// Errors: not_found; resource_exhausted: the disk is full; internal: any other failure.
+// Threads: any; a StoredFile supports one writer with concurrent readers.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,10 +24,11 @@ struct StoredFileInfo {
 class StoredFile {
  public:
   virtual ~StoredFile() = default;
-  // How many bytes were read: less than asked for at the end of the file, or when the disk fails midway.
+  // Returns the number of bytes read, which is smaller than out.size() at the end of the file or if the disk
+  // fails midway.
   virtual Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> out) const = 0;
   virtual Status write(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
-  // Overwrites bytes inside the file by zeros; the disk may take their room back.
+  // Overwrites a range inside the file with zeros. The file system may free the range.
   virtual Status zero(std::uint64_t offset, std::uint64_t bytes) = 0;
   virtual Status truncate(std::uint64_t bytes) = 0;
   virtual Status sync() = 0;
@@ -36,7 +37,7 @@ class StoredFile {
 class FileLayer {
  public:
   virtual ~FileLayer() = default;
-  virtual Result<std::vector<StoredFileInfo>> list() const = 0;  // regular files of ours alone
+  virtual Result<std::vector<StoredFileInfo>> list() const = 0;  // only regular files of this user
   enum class Access { read, write };
   virtual Result<std::unique_ptr<StoredFile>> open(const std::string& name, Access access) const = 0;
   virtual Result<std::unique_ptr<StoredFile>> create(const std::string& name) = 0;  // must not exist

@@ -1,7 +1,7 @@
 #pragma once
-// Fingerprint: the SHA-256 of everything that a bit of K/V depends on, as named texts in the order in which
-// they are given. It does not depend on where a model lies. Two fingerprints are equal only if all names and
-// values are. Threads: one at a time.
+// Fingerprint: a SHA-256 of everything that determines the bits of K/V, fed as (name, value) pairs in a fixed
+// order. It does not depend on the path of the model. Two fingerprints are equal only if all names and values
+// are equal. Threads: one at a time.
 // Source: FIPS 180-4 (OpenSSL computes it).
 #include <cstddef>
 #include <memory>
@@ -23,14 +23,15 @@ class Fingerprint {
 
   void add(std::string_view name, std::string_view value);
   void add(std::string_view name, std::span<const std::byte> value);
-  KvDigest finish();  // once
+  KvDigest finish();  // call only once
 
  private:
   struct Context;
   std::unique_ptr<Context> context_;
 };
 
-// 64 hexadecimal digits, in the order of the bytes; and back, nullopt where it is none.
+// hex() gives 64 hexadecimal digits in byte order. digest_of_hex() is its inverse; nullopt if `text` is not a
+// digest.
 std::string hex(const KvDigest& digest);
 std::optional<KvDigest> digest_of_hex(std::string_view text);
 

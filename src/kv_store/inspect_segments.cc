@@ -27,7 +27,7 @@ Result<KvContents> inspect_segments(const FileLayer& files, InspectDepth depth) 
     const auto number = segment_number(info.name);
     if (!number) continue;
     const auto file = files.open(info.name, FileLayer::Access::read);
-    if (!file && file.error().code() == StatusCode::not_found) continue;  // evicted meanwhile
+    if (!file && file.error().code() == StatusCode::not_found) continue;  // evicted in the meantime
     ++out.files;
     out.file_bytes += info.bytes;
     const auto scan = file ? scan_segment(**file, static_cast<std::uint64_t>(info.bytes), *number)

@@ -1,6 +1,6 @@
 #pragma once
-// inspect_segments(): what a folder of segments holds, without changing it; also while a server writes it,
-// whose newest rows may then show as torn. Threads: any.
+// inspect_segments(): reports the contents of a folder of segments without changing it. It may run while a
+// server is writing the folder; the newest rows may then be counted as torn. Threads: any.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,11 +16,11 @@ struct KvContents {
     std::string label;
     KvDigest fingerprint{};
     std::int64_t rows = 0, tokens = 0, bytes = 0;
-    std::int64_t damaged_rows = 0;  // whose checksum is wrong; if they were checked
+    std::int64_t damaged_rows = 0;  // rows with a wrong checksum; 0 at InspectDepth::headers
   };
-  std::vector<Model> models;  // the most bytes first
+  std::vector<Model> models;  // in descending order of bytes
   std::int64_t files = 0, file_bytes = 0;
-  std::int64_t torn_bytes = 0;  // that belong to nothing whole: removed when a server opens the folder
+  std::int64_t torn_bytes = 0;  // bytes outside of complete batches; removed when a server opens the folder
 };
 
 enum class InspectDepth { headers, every_byte };

@@ -1,6 +1,6 @@
 #pragma once
-// Names of rows of K/V that outlive a process. A row is the K/V of a few tokens in one KV group; its key says
-// everything that its bits depend on. Equal keys, equal bytes.
+// Keys of K/V rows that outlive a process. A row is the K/V of a few tokens in one KV group. Its key covers
+// everything that determines its bits: rows with equal keys have equal bytes.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace pagoda {
 using KvDigest = std::array<std::uint64_t, 4>;  // a SHA-256
 
 struct KvKey {
-  KvDigest fingerprint{};  // the model, and how it is computed (fingerprint.h)
-  KvDigest hash{};         // chained over the salt and all tokens up to the row's end
+  KvDigest fingerprint{};  // the model and how it is computed (fingerprint.h)
+  KvDigest hash{};         // chained over the salt and all tokens up to the end of the row
   std::int32_t group = 0;  // KV group
   bool operator==(const KvKey&) const = default;
 };
@@ -27,17 +27,17 @@ struct KvKeyHasher {
   }
 };
 
-// Which rows are meant, by their keys and their owners.
+// Selects rows by key and owner.
 using KvRowFilter = std::function<bool(const KvKey&, const CacheOwner&)>;
 
-// A row to be kept. The views stay the caller's.
+// A row to store. The spans are borrowed from the caller.
 struct KvRow {
   KvKey key;
-  std::span<const TokenId> tokens;   // the row's own; compared on every hit
+  std::span<const TokenId> tokens;   // the row's own tokens; compared on every hit
   std::span<const std::byte> bytes;  // K and V, in the layout that the fingerprint names
-  std::uint32_t cost_ms = 0;         // that computing it took: its worth
-  CacheOwner owner = {};             // whose it was when it was stored; no part of its name
-  std::uint64_t use = 0;             // when it was used last: larger is later; 0: now
+  std::uint32_t cost_ms = 0;         // time it took to compute the row, a measure of its value
+  CacheOwner owner = {};             // owner at the time of storing; not part of the key
+  std::uint64_t use = 0;             // last use: larger is later; 0 means now
 };
 
 }  // namespace pagoda

@@ -65,7 +65,7 @@ Status MemoryFiles::change(Node& node, Change change) const {
   } else {
     const std::uint64_t end = change.offset + change.bytes.size();
     const auto grows = end > node.now.size() ? static_cast<std::int64_t>(end - node.now.size()) : 0;
-    // A full disk takes the beginning of what it is given.
+    // A full disk accepts the beginning of the data.
     if (const std::int64_t room = max_bytes - total_bytes(); grows > room) {
       change.bytes.resize(change.bytes.size() -
                           static_cast<std::size_t>(grows - std::max<std::int64_t>(room, 0)));
@@ -111,11 +111,11 @@ Status MemoryFiles::sync_folder() {
   return ok_status();
 }
 
-// A file's bytes with some of what was not synced, by sectors.
+// Returns a file's bytes with some of the unsynced changes applied, sector by sector.
 std::vector<std::byte> MemoryFiles::torn(const Node& node, std::mt19937_64& random) {
   std::vector<Change> order = node.pending;
   if (random() % 2 == 0) std::ranges::shuffle(order, random);
-  const auto share = random() % 5;  // how many fourths of the sectors arrive
+  const auto share = random() % 5;  // quarters of the sectors that reach the disk
   std::vector<std::byte> out = node.synced;
   for (const Change& change : order) {
     if (change.truncates) {
@@ -128,7 +128,7 @@ std::vector<std::byte> MemoryFiles::torn(const Node& node, std::mt19937_64& rand
       if (random() % 32 == 0) count = random() % (count + 1);  // torn
       apply(out, change.offset + at, std::span(change.bytes).subspan(at, count));
     }
-    // A length that arrived without its bytes, over what the disk held before.
+    // The new length reached the disk without its bytes, which keep older contents.
     const std::size_t end = change.offset + change.bytes.size();
     if (out.size() < end && random() % 4 == 0) {
       out.resize(out.size() + random() % (end - out.size() + 1), std::byte{0xA5});

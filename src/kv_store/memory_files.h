@@ -1,7 +1,7 @@
 #pragma once
-// MemoryFiles: a folder in memory that knows what was synced. crash_image() is the folder as a machine may
-// find it after its power failed: everything that was synced, and of the rest any part, in any order, with
-// sectors torn in their middle. Also fails, or falls short, when told to.
+// MemoryFiles: an in-memory folder that tracks what was synced. crash_image() returns the folder as it could
+// look after a power failure: everything that was synced, plus any part of the remaining changes, in any
+// order, with torn sectors. It can also inject errors and short reads.
 // Threads: one at a time. For tests and the fuzzer; nothing here is durable.
 #include <cstdint>
 #include <functional>
@@ -25,17 +25,17 @@ class MemoryFiles final : public FileLayer {
   Status remove(const std::string& name) override;
   Status sync_folder() override;
 
-  // The folder after a crash now. Nothing in the image is pending.
+  // Returns the folder after a crash at this moment. The image has no pending changes.
   std::unique_ptr<MemoryFiles> crash_image(std::mt19937_64& random) const;
 
-  // Called before every operation that changes something.
+  // Called before every operation that modifies the folder.
   std::function<void()> on_change = {};
-  // Answers whether the next operation fails; `change` tells writes from reads.
+  // Returns true if the next operation should fail. `change` is true for writes and false for reads.
   std::function<bool(bool change)> fails = {};
-  std::int64_t max_bytes = std::int64_t{1} << 40;  // the disk is full beyond
+  std::int64_t max_bytes = std::int64_t{1} << 40;  // capacity of the simulated disk
   bool short_reads = false;                        // reads end at an arbitrary byte
 
-  std::vector<std::byte>& bytes_of(const std::string& name);  // to edit; CHECKs that it is there
+  std::vector<std::byte>& bytes_of(const std::string& name);  // for editing; CHECKs that the file exists
   void put(const std::string& name, std::vector<std::byte> bytes);
   std::int64_t total_bytes() const;
 

@@ -29,8 +29,8 @@ struct BatchHead {
   std::uint64_t segment = 0, offset = 0;
   std::uint64_t header_bytes = 0, bytes = 0;
   KvDigest fingerprint{};
-  char label[kLabelBytes] = {};  // ends with a zero unless it is full
-  std::uint64_t checksum = 0;    // covers the header whole, with this as zero
+  char label[kLabelBytes] = {};  // zero-terminated unless full
+  std::uint64_t checksum = 0;    // covers the whole header, with this field as zero
 };
 static_assert(sizeof(BatchHead) == 208);
 
@@ -52,7 +52,7 @@ std::uint64_t header_checksum(std::span<const std::byte> header) {
   return xxh64(header.subspan(kBehind), xxh64(header.first(kAt)));
 }
 
-// Whether a head can be true of a header at this place. Its checksum is not looked at.
+// True if `head` is consistent with a header at this place. Does not verify the checksum.
 bool plausible(const BatchHead& head, std::uint64_t segment, std::uint64_t offset) {
   return head.magic == kMagic && head.version == kVersion && head.segment == segment &&
          head.offset == offset && head.num_rows >= 1 && head.num_rows <= kMaxBatchRows &&
@@ -172,10 +172,10 @@ std::optional<SegmentBatch> decode_header(std::span<const std::byte> bytes, std:
 Result<SegmentScan> scan_segment(const StoredFile& file, std::uint64_t file_bytes, std::uint64_t segment) {
   SegmentScan scan;
   std::vector<std::byte> page(kSegmentAlignment), header;
-  std::uint64_t at = 0, whole = 0;  // batches before `whole` are reported
+  std::uint64_t at = 0, whole = 0;  // batches before `whole` are already in the result
   const auto batch_at = [&](std::uint64_t offset) -> std::optional<SegmentBatch> {
     const auto have = file.read(offset, page);
-    if (!have) return std::nullopt;  // a page that cannot be read holds nothing
+    if (!have) return std::nullopt;  // an unreadable page counts as empty
     std::uint64_t need = 0;
     auto batch = decode_header(std::span(page).first(*have), segment, offset, &need);
     if (batch || need == 0 || need > file_bytes - offset) return batch;

@@ -1,10 +1,10 @@
 #pragma once
-// The bytes of a segment file: batches of rows, one behind the other, each written and synced at once.
-//     batch    header, then the rows' K/V, each from a multiple of 4096 on
-//     header   BatchHead, a RowEntry for each row, the rows' tokens; padded to a multiple of 4096
-// Every header names its segment and place, so a batch that was copied elsewhere is none. A checksum covers a
-// header whole, and each row has one of its K/V and tokens. An erased row keeps its sizes alone.
-// Little-endian; the version changes with the layout. Trusts no byte. Threads: any.
+// The layout of a segment file: consecutive batches of rows, each written and synced as a unit.
+//     batch    header, then the K/V of each row, aligned to 4096 bytes
+//     header   BatchHead, a RowEntry for each row, the tokens of the rows; padded to a multiple of 4096
+// Every header contains its segment number and offset, so a batch copied elsewhere is not valid. A checksum
+// covers the whole header, and each row has a checksum of its K/V and tokens. An erased row keeps only its
+// sizes. Little-endian; the version changes with the layout. Parsers trust no byte. Threads: any.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,38 +26,39 @@ constexpr std::uint64_t segment_padded(std::uint64_t bytes) {
   return (bytes + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
 }
 
-// A row as a header describes it.
+// A row as described by a batch header.
 struct SegmentRow {
   KvKey key;
   std::vector<TokenId> tokens = {};
-  std::uint64_t offset = 0, bytes = 0;  // its K/V in the file
+  std::uint64_t offset = 0, bytes = 0;  // position of its K/V in the file
   std::uint64_t checksum = 0;
   std::uint32_t cost_ms = 0;
   CacheOwner owner = {};
-  bool erased = false;  // all but its sizes is zero
+  bool erased = false;  // everything except its sizes is zero
 };
 
 struct SegmentBatch {
-  std::uint64_t offset = 0, header_bytes = 0, bytes = 0;  // bytes: of all of it
-  std::string label = {};                                 // for people: the model
-  std::vector<SegmentRow> rows = {};                      // they share a fingerprint
+  std::uint64_t offset = 0, header_bytes = 0, bytes = 0;  // bytes: size of the whole batch
+  std::string label = {};                                 // the model's name, for display
+  std::vector<SegmentRow> rows = {};                      // all of the same fingerprint
 };
 
 std::uint64_t row_checksum(const KvKey& key, std::span<const TokenId> tokens,
                            std::span<const std::byte> bytes);
 
-// Whether a row is small enough to be stored at all.
+// True if a row is small enough to be stored.
 bool fits_in_batch(const KvRow& row);
-// Gives each row its offset, and the batch its sizes. CHECKs that it has rows, and not too many.
+// Sets the offset of each row and the sizes of the batch. CHECKs that the number of rows is at least 1 and
+// within the limit.
 void lay_out(SegmentBatch& batch);
-// The header of a batch that is laid out.
+// Returns the header of a batch after lay_out().
 std::vector<std::byte> encode_header(const SegmentBatch& batch, std::uint64_t segment);
-// `bytes` begins where the batch would; nullopt: there is none. need_more: how many bytes its header has, if
-// there are fewer.
+// `bytes` begins at the offset of the batch. nullopt if there is no valid header; if `bytes` is too short to
+// hold the header, *need_more is set to the header's size.
 std::optional<SegmentBatch> decode_header(std::span<const std::byte> bytes, std::uint64_t segment,
                                           std::uint64_t offset, std::uint64_t* need_more);
 
-// A part of a file that belongs to no batch.
+// A range of a file that belongs to no batch.
 struct SegmentGap {
   std::uint64_t begin = 0, end = 0;
 };
@@ -65,10 +66,10 @@ struct SegmentScan {
   std::vector<SegmentBatch> batches;
   std::vector<SegmentGap> gaps;
 };
-// All whole headers of a file, with what lies between them. The K/V is not read.
+// Returns all complete headers of a file and the gaps between batches. Does not read the K/V.
 Result<SegmentScan> scan_segment(const StoredFile& file, std::uint64_t file_bytes, std::uint64_t segment);
 
-// Names of segment files: 16 hexadecimal digits and ".kv".
+// Names of segment files: 16 hexadecimal digits followed by ".kv".
 std::string segment_name(std::uint64_t segment);
 std::optional<std::uint64_t> segment_number(std::string_view name);
 

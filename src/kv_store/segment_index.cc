@@ -20,7 +20,7 @@ void SegmentIndex::add_batch(Segment& segment, SegmentBatch batch, std::span<con
   const std::vector<SegmentRow>& rows = segment.batches.back().rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].erased) continue;
-    rows_.erase(&rows[i].key);  // its key is the older row's
+    rows_.erase(&rows[i].key);  // the old entry's key points into the older row
     Place place{.segment = &segment, .row = &rows[i]};
     use(place, uses.empty() ? now() : uses[i]);
     rows_.emplace(&rows[i].key, place);

@@ -15,9 +15,9 @@ namespace pagoda {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxAppendBytes = 64 * kMiB;  // in one batch, which is gathered in memory
+constexpr std::uint64_t kMaxAppendBytes = 64 * kMiB;  // per batch, which is assembled in memory
 constexpr std::size_t kMaxSegments = 1024;
-constexpr TimeNs kPauseAfterFailure = TimeNs{10} * 1'000'000'000;  // before a disk is written again
+constexpr TimeNs kPauseAfterFailure = TimeNs{10} * 1'000'000'000;  // before the next write attempt
 
 std::int64_t segment_bytes(const SegmentStoreConfig& config) {
   if (config.segment_bytes > 0) return config.segment_bytes;
@@ -34,7 +34,7 @@ SegmentRow described(const KvRow& row) {
           .owner = row.owner};
 }
 
-// The batches of every file; nullopt where it cannot be read, or is larger than any of ours.
+// Returns the batches of every file; nullopt for a file that is unreadable or too large to be a segment.
 std::vector<std::optional<SegmentScan>> scan_all(const FileLayer& files,
                                                  const std::map<std::uint64_t, StoredFileInfo>& segments,
                                                  int num_threads) {
@@ -91,7 +91,7 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::open(std::unique_ptr<FileLay
   return store;
 }
 
-// Takes over a file that is there, and removes from it what is nothing whole.
+// Adopts an existing file and removes the parts of it that belong to no complete batch.
 void SegmentStore::adopt(const StoredFileInfo& info, std::uint64_t number, std::optional<SegmentScan> scan) {
   Segment& segment = index_.add_segment(number);
   segment.bytes = static_cast<std::uint64_t>(info.bytes);
@@ -131,7 +131,7 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
   SegmentBatch batch{.label = std::string(label)};
   std::vector<std::span<const std::byte>> bytes;
   std::vector<std::uint64_t> uses;
-  std::vector<std::size_t> taken;  // the batch's rows among `rows`
+  std::vector<std::size_t> taken;  // indices into `rows` of the rows in the batch
   std::unordered_set<KvKey, KvKeyHasher> keys;
   std::uint64_t batch_bytes = 0;
   const auto flush = [&] {
@@ -169,7 +169,7 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
   return out;
 }
 
-// Writes the batch behind the newest one, and lets it be found once it is on the disk.
+// Writes the batch after the newest one and makes it visible to lookups once it is synced.
 KvStored SegmentStore::append(SegmentBatch batch, std::span<const std::span<const std::byte>> bytes,
                               std::span<const std::uint64_t> uses) {
   lay_out(batch);
@@ -223,7 +223,7 @@ void SegmentStore::seal_newest() {
   newest_ = nullptr;
 }
 
-// Removes what a failed write may have left behind the last whole batch.
+// Removes what a failed write may have left after the last complete batch.
 void SegmentStore::cut_newest(std::uint64_t end) {
   const std::uint64_t number = newest_->number;
   const bool cut = end > 0 && newest_file_->truncate(end).ok() && newest_file_->sync().ok();
@@ -231,7 +231,7 @@ void SegmentStore::cut_newest(std::uint64_t end) {
   if (!cut) (void)remove(number);
 }
 
-// False: the files would take more than they may.
+// Returns false if the files would exceed max_bytes.
 bool SegmentStore::make_space(std::uint64_t bytes) {
   const auto most = static_cast<std::uint64_t>(config_.max_bytes);
   if (bytes > most) return false;
@@ -240,14 +240,14 @@ bool SegmentStore::make_space(std::uint64_t bytes) {
   return true;
 }
 
-// A segment goes. Rows of it that were used lately are written again, as far as they take half of the room
-// that it gave.
+// Evicts one segment. Its recently used rows are written again if they fit in half of the space that it
+// frees.
 bool SegmentStore::evict_segment() {
   const auto [victim, median] = index_.least_used(newest_);
   if (victim == nullptr) return false;
   evicted_use_ = median;
   if (victim == newest_) seal_newest();
-  std::vector<std::pair<SegmentRow, std::uint64_t>> rows;  // and when they were used
+  std::vector<std::pair<SegmentRow, std::uint64_t>> rows;  // each with its last use
   {
     const std::scoped_lock lock(mutex_);
     for (const SegmentIndex::Place& place : index_.used_rows(*victim))
@@ -264,7 +264,7 @@ bool SegmentStore::evict_segment() {
   const auto file = files_->open(segment_name(victim->number), FileLayer::Access::read);
   for (auto& [row, used] : rows) {
     auto& [batch, buffers, uses] = kept[row.key.fingerprint];
-    // A header of its own, which is more than it takes of a shared one.
+    // Assumes a header per row, which is an upper bound on its share of a common header.
     const std::uint64_t size =
         segment_padded(row.bytes) + kSegmentAlignment + row.tokens.size() * sizeof(TokenId);
     if (!file || kept_bytes + size > room || batch.rows.size() == kMaxBatchRows) break;
@@ -296,12 +296,13 @@ bool SegmentStore::evict_segment() {
   return true;
 }
 
-// Its rows are not found any more, whether the file can be removed or not.
+// Lookups no longer find the segment's rows, even if the file cannot be removed.
 Status SegmentStore::remove(std::uint64_t number) {
   if (newest_ != nullptr && newest_->number == number) seal_newest();
   const Status status = files_->remove(segment_name(number));
   removed_ = true;
-  std::shared_ptr<const StoredFile> closed;  // behind the lock: it may be the last that holds the file
+  // destroyed after the lock is released: it may be the last reference to the file
+  std::shared_ptr<const StoredFile> closed;
   const std::scoped_lock lock(mutex_);
   Segment& segment = *index_.segments().at(number);
   for (const SegmentBatch& batch : segment.batches)
@@ -358,8 +359,8 @@ std::shared_ptr<const StoredFile> SegmentStore::readable(std::uint64_t segment) 
   if (!opened) return nullptr;
   std::shared_ptr<const StoredFile> file = *std::move(opened), closed;
   const std::scoped_lock lock(mutex_);
-  if (!index_.segments().contains(segment)) return file;  // it was removed meanwhile
-  if (auto open = known()) return open;                   // another thread was faster
+  if (!index_.segments().contains(segment)) return file;  // removed in the meantime
+  if (auto open = known()) return open;                   // another thread opened it first
   readable_.push_front({.segment = segment, .file = file});
   if (readable_.size() <= kMostOpen) return file;
   closed = std::move(readable_.back().file);

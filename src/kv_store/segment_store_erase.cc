@@ -1,11 +1,11 @@
-// SegmentStore: what it was asked to erase, from its files.
+// SegmentStore::erase(): removes rows from the files.
 #include <utility>
 
 #include "kv_store/segment_store.h"
 
 namespace pagoda {
 
-// Overwrites the rows' K/V, and then says so in the headers of their batches.
+// Overwrites the K/V of the rows, then marks them as erased in the headers of their batches.
 Status SegmentStore::clear_rows(Segment& segment, const KvRowFilter& which) {
   std::unique_ptr<StoredFile> opened;
   StoredFile* file = &segment == newest_ ? newest_file_.get() : nullptr;
@@ -49,7 +49,7 @@ Result<std::int64_t> SegmentStore::erase(const KvRowFilter& which) {
         if (!row.erased) (which(row.key, row.owner) ? any : others) = true;
     if (!any) continue;
     if (others && !segment->unclear && clear_rows(*segment, which).ok()) continue;
-    // The whole file goes where not all of it can be kept apart.
+    // Otherwise the whole file is removed.
     if (Status removed = remove(segment->number); !removed.ok()) status = std::move(removed);
   }
   if (removed_) {

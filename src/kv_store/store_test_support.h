@@ -1,5 +1,6 @@
 #pragma once
-// Rows for tests of the segment store: a row's bytes follow from its key, so that a wrong byte shows.
+// Rows for tests of the segment store. The bytes of a row are derived from its key, so that a wrong byte is
+// detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ class StoppedClock final : public Clock {
   TimeNs time = 0;
 };
 
-// Lets a test keep the files while a store owns the layer.
+// Lets a test keep ownership of the files while a store owns the layer.
 class BorrowedFiles final : public FileLayer {
  public:
   explicit BorrowedFiles(MemoryFiles& files) : files_(files) {}
@@ -64,7 +65,7 @@ inline std::vector<KvStored> store(SegmentStore& store, const std::vector<TestRo
   return store.store(views, "model");
 }
 
-// Fails the test if the store gives bytes that are not the row's.
+// Fails the test if the store returns bytes other than the row's.
 inline KvFetched fetch(SegmentStore& store, const TestRow& row) {
   std::vector<std::byte> out(row.bytes.size(), std::byte{0xEE});
   const KvFetched fetched = store.fetch(row.key, row.tokens, out);

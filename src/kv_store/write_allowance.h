@@ -1,6 +1,6 @@
 #pragma once
-// WriteAllowance: at most so many bytes in any hour, for the sake of disks that wear out: a bucket that holds
-// one hour's bytes and fills again evenly. Threads: one at a time.
+// WriteAllowance: limits the bytes written per hour, for disks that wear out. A token bucket that holds one
+// hour's bytes and refills at a constant rate. Threads: one at a time.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
