@@ -7,7 +7,7 @@
 namespace pagoda {
 
 struct CudaPages::Driver : OpenedLibrary {
-  std::int32_t device = -1;  // whose context is held
+  std::int32_t device = -1;  // the device whose context is retained
   void* context = nullptr;
   int (*release_context)(int device) = nullptr;
   int (*set_context)(void* context) = nullptr;
@@ -106,7 +106,7 @@ Status CudaPages::wait() const {
 
 Status CudaPages::order(std::uint64_t stream) const {
   constexpr unsigned kNoTiming = 2;
-  constexpr std::uintptr_t kLegacyStream = 1;  // CU_STREAM_LEGACY, where copies run
+  constexpr std::uintptr_t kLegacyStream = 1;  // CU_STREAM_LEGACY, the stream of the copies
   if (stream == kLegacyStream) return ok_status();
   PAGODA_RETURN_IF_ERROR(driver_->enter());
   void* event = nullptr;
@@ -115,7 +115,7 @@ Status CudaPages::order(std::uint64_t stream) const {
   Status status = device::driver_answer(driver_->record(event, handle(kLegacyStream)), "cuEventRecord");
   if (status.ok())
     status = device::driver_answer(driver_->wait_for_event(handle(stream), event, 0), "cuStreamWaitEvent");
-  (void)driver_->destroy_event(event);  // the driver keeps it as long as a stream waits for it
+  (void)driver_->destroy_event(event);  // the driver keeps it until no stream waits for it
   return status;
 }
 

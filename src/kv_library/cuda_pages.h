@@ -1,8 +1,9 @@
 #pragma once
-// CudaPages: a GPU's memory as PageMapperOf takes it: the CUDA driver's library, opened at run time, its
-// primary context of a device, and DevicePages on its virtual memory. Not here: whose pages they are.
-// Run on a fake driver (fake_cuda_driver.cpp) and on an H200's (bench/gpu/kv_library).
-// Threads: DevicePages'; each call makes the context current for its thread.
+// CudaPages: GPU memory in the form that PageMapperOf expects. It opens the CUDA driver library at run time,
+// retains the primary context of a device, and uses DevicePages on the driver's virtual memory. It does not
+// decide who owns a page. Tested on a fake driver (fake_cuda_driver.cpp) and on an H200
+// (bench/gpu/kv_library).
+// Threads: as for DevicePages; each call makes the context current for its thread.
 #include <memory>
 
 #include "device/cuda/driver_memory.h"
@@ -12,19 +13,19 @@ namespace pagoda {
 
 class CudaPages {
  public:
-  // unavailable: the library or one of its calls is not there, or there is no such device.
+  // unavailable: the library, one of its functions or the device does not exist.
   static Result<CudaPages> create(const char* library, std::int32_t device, const PageArenaShape& shape);
   CudaPages(CudaPages&&) noexcept;
   CudaPages& operator=(CudaPages&&) = delete;
   ~CudaPages();
 
   Status create_pages(std::int64_t first, std::int64_t count);
-  void discard(std::int64_t, std::int64_t) {}  // they stay
+  void discard(std::int64_t, std::int64_t) {}  // no-op: pages remain allocated
   Status map(std::int64_t block, std::int64_t page, std::int64_t count);
   Status unmap(std::int64_t block, std::int64_t count);
-  Status wait() const;                       // for all that runs in the context
-  Status order(std::uint64_t stream) const;  // the stream goes on behind copy()'s copies
-  // The first `bytes` of a page's piece in a tensor, to another's, on the legacy default stream.
+  Status wait() const;                       // until all work in the context is done
+  Status order(std::uint64_t stream) const;  // makes the stream wait for the copies of copy()
+  // Copies the first `bytes` of page `from` in a tensor to page `to`, on the legacy default stream.
   Status copy(std::int64_t from, std::int64_t to, std::int32_t tensor, std::size_t bytes) const;
 
   std::byte* data() const { return pages_->data(); }

@@ -1,6 +1,6 @@
 #pragma once
-// The binary form of tensors that array libraries hand each other, as dlpack.h of DLPack 1.0 has it, in its
-// older and its versioned form. Source: https://dmlc.github.io/dlpack/latest/c_api.html.
+// The binary format in which array libraries exchange tensors: the structures of dlpack.h in DLPack 1.0,
+// unversioned and versioned. Source: https://dmlc.github.io/dlpack/latest/c_api.html.
 #include <cstdint>
 
 namespace pagoda::dlpack {
@@ -23,7 +23,7 @@ struct Tensor {
   std::uint64_t byte_offset = 0;
 };
 
-// Owned by whoever holds it, who calls deleter once, on any thread.
+// The consumer owns the tensor and must call deleter exactly once, from any thread.
 struct ManagedTensor {
   Tensor tensor;
   void* context = nullptr;

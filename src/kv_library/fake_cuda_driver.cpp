@@ -1,7 +1,7 @@
-// A library with the CUDA driver's calls that CudaPages makes, for pagoda_kv_test.cc: devices' memory is
-// files of the system, so that the test reads and writes what a kernel would. Stricter than a driver may be:
-// double maps, pieces of a granule, access before cuMemSetAccess (a signal), releases of what is mapped and
-// calls without a current context are errors. Counts what is not given back, and fails where it is told to.
+// A library with the CUDA driver functions that CudaPages calls, for pagoda_kv_test.cc. Device memory is
+// backed by files, so that the test can read and write it as a kernel would. Stricter than a real driver:
+// double maps, parts of a granule, access before cuMemSetAccess (a signal), releasing mapped memory and calls
+// without a current context are errors. Counts objects that are not released, and can inject failures.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ std::int64_t waits = 0;
 std::uint64_t last_ordered = 0;
 thread_local void* current = nullptr;
 
-// The answer of a call that is refused before it does anything.
+// Result of a call that is rejected before it does anything.
 int refused(const char* name) {
   if (current == nullptr) return kNoContext;
   if (failing != name || calls_before_failure-- > 0) return kOk;
@@ -64,7 +64,7 @@ int take_away(unsigned long long address, std::size_t bytes) {
 
 extern "C" {
 
-// The call of this name fails once, after so many that do not.
+// Makes the call of this name fail once, after `after` successful calls.
 void fake_fail(const char* name, std::int64_t after) {
   const std::lock_guard lock(mutex);
   failing = name;
@@ -74,7 +74,7 @@ int fake_alive() {
   const std::lock_guard lock(mutex);
   return static_cast<int>(spaces.size() + mappings.size() + allocations.size()) + contexts + events;
 }
-// How often all of the context was waited for, and the stream that was last put behind the copies.
+// The number of waits for the whole context, and the stream that was last ordered after the copies.
 std::int64_t fake_waits() {
   const std::lock_guard lock(mutex);
   return waits;
@@ -228,11 +228,11 @@ int cuEventRecord(void* event, void* stream) {
 int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
   const std::lock_guard lock(mutex);
   if (const int status = refused("cuStreamWaitEvent")) return status;
-  if (*static_cast<std::uint64_t*>(event) != 1 || flags != 0) return kInvalid;  // the stream of copies
+  if (*static_cast<std::uint64_t*>(event) != 1 || flags != 0) return kInvalid;  // the stream of the copies
   last_ordered = reinterpret_cast<std::uintptr_t>(stream);
   return kOk;
 }
-// For bench/gpu/kv_library, which writes and reads by the driver.
+// For bench/gpu/kv_library, which reads and writes through the driver.
 int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
   __builtin_memcpy(pointer(to), from, bytes);
   return kOk;

@@ -1,5 +1,5 @@
-// The C library of include/pagoda_kv.h. Pages are owned as BlockPool says and shown as SlotMap says; a page
-// of the pool stands for one page in each tensor.
+// The C library of include/pagoda_kv.h. BlockPool owns the pages and SlotMap maps them into slots. A page of
+// the pool stands for one page in each tensor.
 #include <pagoda_kv.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ pagoda_kv_status check(const pagoda_kv_config& c, pagoda_kv& kv) {
   return PAGODA_KV_OK;
 }
 
-// The bytes, committed.
+// Reserves and commits the memory.
 pagoda_kv_status open_pages(pagoda_kv& kv, const pagoda::PageArenaShape& shape) {
   const pagoda_kv_config& c = kv.config;
   const auto refused = [](const pagoda::Status& status, pagoda_kv_status otherwise) {
@@ -126,7 +126,7 @@ pagoda_kv_status open_pages(pagoda_kv& kv, const pagoda::PageArenaShape& shape) 
   }
   auto arena = pagoda::PageArena::create(shape);
   if (!arena) return fail(PAGODA_KV_ADDRESS_SPACE, arena.error().message());
-  // An engine that knows nothing of residency wants to hear at once what it cannot have.
+  // An engine without residency control expects to learn at once if the memory is not available.
   if (const pagoda::Status status = arena->create_pages(0, shape.num_pages); !status.ok())
     return fail(PAGODA_KV_NO_MEMORY, status.message());
   if (!arena->populate(0, shape.num_pages))
@@ -148,7 +148,7 @@ pagoda_kv_status start(pagoda_kv& kv) {
   if (c.max_batch > std::numeric_limits<std::int32_t>::max() / blocks_per_slot)
     return fail(PAGODA_KV_ADDRESS_SPACE, "max_batch x max_context needs too many pages; use larger pages");
   constexpr std::int64_t kForOthers = 4096;
-  // A driver's mappings are not the system's.
+  // Mappings of the driver do not count towards the system's limit.
   const std::int64_t max_regions = c.cuda_driver != nullptr
                                        ? std::numeric_limits<std::int32_t>::max()
                                        : (pagoda::available_mappings() - kForOthers) / kv.num_tensors;
@@ -188,18 +188,18 @@ void count(pagoda_kv& kv) {
   kv.totals.seconds_ahead += stats.seconds_ahead;
 }
 
-// From here on nobody knows which pages are missing.
+// Marks the manager as broken: it is unknown which pages are mapped.
 pagoda_kv_status break_off(pagoda_kv& kv, const pagoda::Status& status) {
   kv.broken = status.message();
   return fail(PAGODA_KV_SYSTEM, kv.broken);
 }
 
-// Carries out what the slots have recorded.
+// Carries out the mappings that the slots have recorded.
 pagoda_kv_status carry_out(pagoda_kv& kv) {
   kv.now.clear();
   kv.ahead.clear();
   kv.slots->take(kv.now, kv.ahead);
-  // Kernels that were launched on tensors may run still, and what they read may be taken away now.
+  // Kernels launched on tensors may still be running, and these mappings may remove pages that they read.
   if (kv.unwaited && !(kv.now.empty() && kv.ahead.empty())) {
     if (const pagoda::Status status = kv.mapper->wait(); !status.ok()) return break_off(kv, status);
     kv.unwaited = false;
@@ -216,10 +216,10 @@ void give_back(pagoda_kv& kv, std::int32_t slot) {
     kv.pool->release_one(*page);
   kv.unwaited |= sequence.seen || kv.all_seen;
   sequence = {};
-  kv.slots->release(slot);  // unmapping goes with the next step
+  kv.slots->release(slot);  // unmapped in the next step
 }
 
-// Freed slots whose last tensor is gone are free.
+// Gives back the freed slots whose last tensor is deleted.
 void collect(pagoda_kv& kv) {
   for (std::int32_t slot = 0; kv.num_leaving > 0 && slot < kv.config.max_batch; ++slot) {
     if (!kv.sequences[static_cast<std::size_t>(slot)].leaving || kv.tensors_of(slot) > 0) continue;
@@ -228,7 +228,7 @@ void collect(pagoda_kv& kv) {
   }
 }
 
-// Whether a call may go on.
+// Returns false, and sets the error, if the manager cannot be used.
 bool usable(pagoda_kv* kv, const char* call) {
   if (kv == nullptr) {
     fail(PAGODA_KV_INVALID, concat(call, ": the manager is NULL"));
@@ -243,13 +243,13 @@ bool usable(pagoda_kv* kv, const char* call) {
   return true;
 }
 
-// A message "full" ends so where freed slots are waited for.
+// Suffix of a "full" message while freed slots are kept by tensors.
 std::string kept_by_tensors(const pagoda_kv& kv) {
   if (kv.num_leaving == 0) return {};
   return concat("; tensors keep ", kv.num_leaving, kv.num_leaving == 1 ? " freed slot" : " freed slots");
 }
 
-// As many pages as `num_tokens` need; there are enough.
+// Grows the sequence to the pages that `num_tokens` need. Requires enough free pages.
 void grow(pagoda_kv& kv, std::int32_t slot, std::int32_t num_tokens) {
   pagoda_kv::Sequence& sequence = kv.sequences[static_cast<std::size_t>(slot)];
   const std::int32_t wanted = kv.pages_for(num_tokens);
@@ -288,7 +288,7 @@ pagoda_kv_status pagoda_kv_init(const pagoda_kv_config* config, pagoda_kv** kv) 
     if (const pagoda_kv_status status = start(*made); status != PAGODA_KV_OK) return status;
     *kv = made.release();
     return PAGODA_KV_OK;
-  } catch (const std::exception& error) {  // memory for its own tables
+  } catch (const std::exception& error) {  // memory for internal tables
     return fail(PAGODA_KV_NO_MEMORY, error.what());
   }
 }

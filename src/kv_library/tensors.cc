@@ -1,4 +1,4 @@
-// Tensors of include/pagoda_kv.h by DLPack: what keeps a slot where it is while others look at it.
+// The DLPack tensors of include/pagoda_kv.h. A tensor keeps its slot in place while others refer to it.
 #include <dlfcn.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 using dlpack::ManagedTensor;
 using dlpack::VersionedTensor;
 
-// A tensor of either form with its shape, and what it holds.
+// A tensor of either form with its shape, and the references that it holds.
 template <class Form>
 struct Held {
   Form form;
@@ -113,8 +113,8 @@ pagoda_kv_status pagoda_kv_tensor(pagoda_kv* kv, const pagoda_kv_tensor_request*
   return PAGODA_KV_OK;
 }
 
-// Python's functions are those of the program that this library is loaded into. In C++, since a destructor in
-// Python would lose the error that the interpreter may be about to raise.
+// Uses the Python functions of the host program. Implemented in C++ because a destructor in Python would lose
+// the error that the interpreter may be about to raise.
 void pagoda_kv_capsule_destructor(void* capsule) {
   static const auto is_valid =
       reinterpret_cast<int (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyCapsule_IsValid"));
@@ -122,7 +122,7 @@ void pagoda_kv_capsule_destructor(void* capsule) {
       reinterpret_cast<void* (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer"));
   if (is_valid == nullptr || pointer == nullptr) return;
   const auto let_go = [&](const char* name, auto* form) {
-    if (is_valid(capsule, name) == 0) return;  // taken: it has another name then
+    if (is_valid(capsule, name) == 0) return;  // consumed: the consumer has renamed the capsule
     form = static_cast<decltype(form)>(pointer(capsule, name));
     form->deleter(form);
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers and strings to bytes and back, for the run log. The reader never reads beyond its bytes; once
-// something was wrong it gives zeros and ok() is false.
+// Encodes numbers and strings as bytes for the run log, and decodes them. The reader never reads past the
+// end; after the first error it returns zeros and ok() is false.
 // Threads: none.
 #include <bit>
 #include <cstdint>
@@ -64,7 +64,7 @@ class ByteReader {
     const std::uint64_t value = number();
     return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
   }
-  // In [low, high], or it was wrong.
+  // A value in [low, high]; any other value is an error.
   std::int64_t number_in(std::int64_t low, std::int64_t high) {
     const std::int64_t value = signed_number();
     if (value < low || value > high) ok_ = false;
@@ -73,7 +73,7 @@ class ByteReader {
   std::int32_t int32_in(std::int32_t low, std::int32_t high) {
     return static_cast<std::int32_t>(number_in(low, high));
   }
-  // A count of things that take at least one byte each.
+  // A number of items that take at least one byte each.
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > bytes_.size() - at_) ok_ = false;
@@ -85,7 +85,7 @@ class ByteReader {
     return value;
   }
   double real() { return finite(std::bit_cast<double>(fixed(8))); }
-  // Log-probabilities may be minus infinity; nothing may be no number.
+  // Log-probabilities may be minus infinity, but not NaN.
   float real32() {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(fixed(4)));
     if (value != value) ok_ = false;

@@ -11,17 +11,18 @@ namespace pagoda {
 namespace {
 
 constexpr int kRounds = 1'000;
-constexpr double kSingular = 1e-10, kFlat = 1e-12;  // beside columns of length 1
-constexpr double kOutlier = 0.5;                    // half of what was measured, or twice
+constexpr double kSingular = 1e-10, kFlat = 1e-12;  // for columns scaled to length 1
+constexpr double kOutlier = 0.5;  // predictions below half or above twice the measured time are outliers
 constexpr std::size_t kQuantiles = 100;
-constexpr std::size_t kFar = 20;  // steps
+constexpr std::size_t kFar = 20;  // steps between two correlated values
 constexpr std::size_t kMinNeighbours = 20, kNeighbourhoods = 40;
-constexpr double kFree = 1e30;  // a rate that costs nothing
+constexpr double kFree = 1e30;  // a rate so high that it costs nothing
 
 using Row = std::vector<double>;
 
-// How much of each rise of the curve a step of so many tokens has: the first knot's value, and from each knot
-// to the next; so no more tokens are ever faster. Beyond the last knot the last segment goes on.
+// Adds to `row` the share of each rise of the curve that a step of `tokens` includes. The rises are the value
+// of the first knot and the increases from each knot to the next, so more tokens never take less time. The
+// last segment is extrapolated.
 void add_rises(const std::vector<double>& knots, double tokens, Row& row) {
   std::size_t i = 1;
   while (i + 1 < knots.size() && knots[i] < tokens) ++i;
@@ -29,7 +30,7 @@ void add_rises(const std::vector<double>& knots, double tokens, Row& row) {
   row[i] += (tokens - knots[i - 1]) / (knots[i] - knots[i - 1]);
 }
 
-// Both ends, and between them powers of two and what lies halfway.
+// Returns both ends, the powers of two between them, and points halfway between those.
 std::vector<double> knots_between(double smallest, double largest) {
   std::vector<double> out{smallest};
   for (double power = 2; power <= largest; power *= 2) {
@@ -46,8 +47,8 @@ double predict(const Row& row, const Row& x) {
   return out;
 }
 
-// Solves a symmetric positive definite system by Cholesky's factors; `matrix` is used up. False: it is
-// singular.
+// Solves a symmetric positive definite system by Cholesky factorization; overwrites `matrix`. Returns false
+// if the matrix is singular.
 bool solve_positive(std::vector<Row>& matrix, Row& right) {
   const std::size_t n = right.size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -83,10 +84,10 @@ Row solve(const std::vector<Row>& rows, const Row& wanted) {
   for (std::size_t i = 0; i < n; ++i) length[i] = std::sqrt(normal[i][i]);
   const auto scaled = [&](std::size_t i, std::size_t j) { return normal[i][j] / (length[i] * length[j]); };
   Row x(n);
-  std::vector<char> left_out(n);  // would make the system singular, beside those that are in
+  std::vector<char> left_out(n);  // columns that would make the system singular
   std::vector<std::size_t> in;
   for (int round = 0; round < kRounds; ++round) {
-    // The column outside along which the error falls most steeply.
+    // The column not in `in` along which the error decreases most steeply.
     std::size_t best = n;
     double steepest = kFlat;
     for (std::size_t i = 0; i < n; ++i) {
@@ -112,7 +113,7 @@ Row solve(const std::vector<Row>& rows, const Row& wanted) {
         in.pop_back();
         break;
       }
-      // As far towards it as nothing becomes negative; what becomes 0 leaves.
+      // Moves towards the solution until a coefficient reaches 0; its column leaves `in`.
       double step = 1;
       for (std::size_t a = 0; a < in.size(); ++a)
         if (free[a] <= 0) step = std::min(step, x[in[a]] / (x[in[a]] - free[a]));
@@ -125,7 +126,8 @@ Row solve(const std::vector<Row>& rows, const Row& wanted) {
   return x;
 }
 
-// At the middles of evenly spaced ranks: a single extreme does not stand for a whole share of the steps.
+// Returns quantiles at the midpoints of equal shares, so that a single extreme does not represent a whole
+// share of the steps.
 std::vector<double> quantiles(std::vector<double> values) {
   std::ranges::sort(values);
   std::vector<double> out;
@@ -140,7 +142,7 @@ std::vector<double> quantiles(std::vector<double> values) {
   return out;
 }
 
-// Ranks in (-1, 1), by Spearman's correlation near enough to normal scores.
+// Returns ranks scaled to (-1, 1). Their correlation (Spearman) is close enough to that of normal scores.
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -165,7 +167,7 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
                  CostModel& model) {
   std::vector<double> all, decodes, prompts;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double predicted = predict(rows[i], x);  // 1 is exact
+    const double predicted = predict(rows[i], x);  // 1 means exact
     if (predicted <= 0) continue;
     all.push_back(1 / predicted);
     (steps[i].tokens > steps[i].sequences ? prompts : decodes).push_back(1 / predicted);
@@ -178,16 +180,16 @@ void fit_scatter(std::span<const MeasuredStep> steps, const std::vector<Row>& ro
   model.scatter_correlation = std::clamp(near, 0.0, 0.99);
   model.scatter_share = 1;
   if (far <= 0 || far >= near) return;
-  // The part that lasts for a while has a share of the variance, near = share * rho and far = share *
-  // rho^kFar; the rest is each step's.
+  // The persistent component has the fraction `share` of the variance: near = share * rho and far = share *
+  // rho^kFar. The rest is independent in each step.
   const double rho = std::pow(far / near, 1.0 / (kFar - 1));
   model.scatter_correlation = std::clamp(rho, 0.0, 0.999);
   model.scatter_share = std::clamp(near / rho, 1e-3, 1.0);
 }
 
-// Single steps scatter, and that is part of the model; the fit is poor where steps of one size lie off
-// together. Of measured by predicted, `ratios` in order of the prediction: how far the medians of neighbours
-// are from that of all, at the median of them.
+// `ratios`: measured / predicted, in order of the prediction. Returns the median distance of the medians of
+// neighbouring steps from the overall median. Scatter of single steps is part of the model; a fit is poor if
+// steps of similar size deviate in the same direction.
 double misfit(const std::vector<double>& ratios) {
   const auto median = [](std::vector<double> values) {
     std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
@@ -203,7 +205,7 @@ double misfit(const std::vector<double>& ratios) {
   return off.empty() ? 0 : median(off);
 }
 
-// Sequences of the largest steps, of which there are several.
+// Returns the largest number of sequences that at least kSeveral steps reach.
 double common_sequences(std::span<const MeasuredStep> steps) {
   constexpr std::size_t kSeveral = 4;
   std::vector<double> sequences;
@@ -212,15 +214,15 @@ double common_sequences(std::span<const MeasuredStep> steps) {
   return sequences[std::min(kSeveral, sequences.size()) - 1];
 }
 
-// A row's columns: the curve's rises, a sequence, a K/V token read, a pair. The last two are scaled, to be of
-// the order of the others.
+// The columns of a row: the rises of the curve, a sequence, a K/V token read, a pair. The last two are scaled
+// to the magnitude of the others.
 constexpr double kPairs = 1e4, kContext = 1e2;
 
-// The fit `x` as the costs of a machine.
+// Converts the fit `x` into the costs of a machine.
 void set_costs(std::span<const double> knots, const Row& x, CostModel& model) {
   const std::size_t sequence = knots.size(), context = sequence + 1, pair = sequence + 2;
   model.tensor_parallel_size = 1;
-  model.head_parameters = 0;  // in the cost of a sequence
+  model.head_parameters = 0;  // included in the cost of a sequence
   model.link_bytes_per_s = kFree;
   model.link_latency_s = model.step_overhead_s = model.token_overhead_s = 0;
   model.sequence_overhead_s = x[sequence];
@@ -235,7 +237,7 @@ void set_costs(std::span<const double> knots, const Row& x, CostModel& model) {
     seconds += x[i];
     model.linear_points.push_back({knots[i], seconds});
   }
-  // For readers of the file; the curve above is what counts.
+  // For readers of the file only; predictions use the curve above.
   const CostModel::Point &first = model.linear_points.front(), &last = model.linear_points.back();
   model.memory_bytes_per_s = model.parameters * model.bytes_per_parameter / first.seconds;
   model.flops_per_s = 2 * model.parameters * last.tokens / last.seconds;
@@ -260,19 +262,20 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
     add_rises(knots, step.tokens, row);
     row[sequence] = step.sequences;
     row[context] = step.context_tokens / kContext;
-    // A decode has pairs, too: its reading costs it more than those, or the roofline would take them.
+    // Decodes have pairs, too. Reading K/V must cost more than the pairs, or the roofline would count the
+    // pairs.
     row[pair] = (step.attention_pairs + step.context_tokens) / kPairs;
     for (double& value : row) value /= step.seconds;
     rows.push_back(std::move(row));
   }
   Row x = solve(rows, Row(rows.size(), 1.0));
-  // Twice more, relative to the prediction and no longer to what was measured, which would favour the fast
-  // ones; and without what something else on the machine delayed by much.
+  // Fit twice more, with errors relative to the prediction: errors relative to the measurement favour fast
+  // steps. Omit outliers, which other work on the machine may have delayed.
   for (int pass = 0; pass < 2; ++pass) {
     std::vector<Row> usual;
     Row wanted;
     for (const Row& row : rows) {
-      const double predicted = predict(row, x);  // 1 is exact
+      const double predicted = predict(row, x);  // 1 means exact
       if (!(predicted > kOutlier) || predicted > 1 / kOutlier) continue;
       usual.push_back(row);
       for (double& value : usual.back()) value /= predicted;
@@ -296,9 +299,9 @@ Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostMod
   model.fitted_steps = scatter == Scatter::take ? static_cast<double>(steps.size()) : 0;
   model.fitted_sequences = common_sequences(steps);
   if (scatter == Scatter::take) {
-    std::vector<std::pair<double, double>> by_cost;  // predicted seconds; measured by them
+    std::vector<std::pair<double, double>> by_cost;  // predicted seconds; measured / predicted
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double predicted = predict(rows[i], x);  // 1 is exact
+      const double predicted = predict(rows[i], x);  // 1 means exact
       if (predicted > 0) by_cost.emplace_back(predicted * steps[i].seconds, 1 / predicted);
     }
     std::ranges::sort(by_cost);

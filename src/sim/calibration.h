@@ -1,7 +1,7 @@
 #pragma once
-// Calibration: a cost model from steps that were measured on this machine. The form is cost_model.h's: a
-// curve over the tokens of a step, a cost of each sequence, of each K/V token read, and of each pair of query
-// and key. Not the measuring: cli/simulate/calibrate_command.cc runs the engine. Threads: any.
+// Calibration: fits a cost model to steps measured on this machine. The model has the form of cost_model.h: a
+// curve over the tokens of a step, and a cost for each sequence, for each K/V token read and for each pair of
+// query and key. Measuring is done by cli/simulate/calibrate_command.cc, which runs the engine. Threads: any.
 #include <span>
 #include <string>
 #include <vector>
@@ -10,39 +10,38 @@
 
 namespace pagoda {
 
-// One step, or the median of several alike.
+// A single step, or the median of several similar steps.
 struct MeasuredStep {
   double tokens = 0, sequences = 0;
-  double context_tokens = 0;   // K/V read by sequences that compute one token
-  double attention_pairs = 0;  // pairs of queries and keys, in sequences that compute more than one token
+  double context_tokens = 0;   // K/V tokens read by sequences that compute one token
+  double attention_pairs = 0;  // pairs of query and key in sequences that compute more than one token
   double seconds = 0;
 };
 
-// The steps of a recorded run (run_log.h): each with the time until the next began, or, before a pause, its
-// own.
+// Returns the steps of a recorded run (run_log.h). A step lasts until the next one begins or, before a pause,
+// until it ends.
 Result<std::vector<MeasuredStep>> measured_steps(const std::string& log_path);
 
 struct CalibrationReport {
   double median_error = 0, largest_error = 0;  // relative, over the measured steps
 };
 
-// A call that maps so many of the system's pages, or takes them out again.
+// The time of a call that maps this many system pages, and of one that unmaps them.
 struct MeasuredMapping {
   double pages = 0, map_s = 0, unmap_s = 0;
 };
-// Fills in what mapping costs, from calls on one page of page_bytes and on `many`: exact for calls like
-// these.
+// Sets the mapping costs from calls on one page of page_bytes and on `many`. Exact for calls of these sizes.
 void calibrate_mapping(const MeasuredMapping& one, const MeasuredMapping& many, double page_bytes,
                        CostModel& model);
 
 enum class Scatter : std::uint8_t {
-  leave_out,  // the steps are medians
-  take,       // the steps are single ones in their order: how they scatter becomes part of the model
+  leave_out,  // steps are medians
+  take,       // steps are single ones in order: their scatter becomes part of the model
 };
 
-// Fills in what costs time, by least squares of relative errors without negative costs. `model` has the
-// fields of the model; what one process cannot measure (links) is set to be free. invalid_argument: fewer
-// than 4 steps, or of one size only.
+// Sets the costs by nonnegative least squares of relative errors. `model` already has the fields that
+// describe the language model. Costs that a single process cannot measure (links) are made free.
+// invalid_argument: fewer than 4 steps, or all of one size.
 Result<CalibrationReport> calibrate(std::span<const MeasuredStep> steps, CostModel& model,
                                     Scatter scatter = Scatter::leave_out);
 

@@ -46,7 +46,7 @@ double paged_share(const CostModel& model, std::int32_t block_size) {
   return share;
 }
 
-// A request's sequences stand together and share its parameters.
+// The sequences of a request are adjacent and share its parameters.
 double num_requests(const ScheduledBatch& batch) {
   double out = 0;
   const SamplingParams* last = nullptr;
@@ -57,7 +57,7 @@ double num_requests(const ScheduledBatch& batch) {
   return out;
 }
 
-// Tokens read, and pairs of query and key, of a layer of the group.
+// Tokens read, and pairs of query and key, in one layer of the group.
 struct Attended {
   double read = 0, pairs = 0;
 };
@@ -74,10 +74,10 @@ double attention_seconds(const CostModel& model, const ScheduledSequence& sequen
   const auto tokens = static_cast<double>(sequence.tokens.size());
   const double before = sequence.num_computed_tokens;
   const double ranks = model.tensor_parallel_size;
-  // A group's layers are as many as its pages.
+  // The number of a group's layers is proportional to its pages.
   double read = 0, attended = 0, pages = 0, states = 0;
   for (const KvGroup& group : groups) {
-    if (group.is_state()) {  // read and written
+    if (group.is_state()) {  // a state is read and written
       states += 2 * static_cast<double>(group.state_bytes) / ranks / model.attention_bytes_per_s;
       continue;
     }
@@ -110,11 +110,11 @@ StepCost step_cost(const CostModel& model, const ScheduledBatch& batch, std::spa
   const double ranks = model.tensor_parallel_size;
   const auto swapped = static_cast<double>(batch.swap_out.size() + batch.swap_in.size());
   const std::int32_t block_size = groups.empty() ? 1 : groups.front().tokens_per_row;
-  double pages = 0;  // pages of a row of every group
+  double pages = 0;  // pages in a row of every group
   for (const KvGroup& group : groups) pages += group.is_state() ? 0 : group.pages_per_row;
   const double block_bytes = model.kv_bytes_per_token * block_size / ranks / std::max(1.0, pages);
   if (swapped > 0) out.swap_seconds = swapped * (model.swap_block_s + block_bytes / model.swap_bytes_per_s);
-  // Copy-on-write reads and writes a block inside the memory.
+  // Copy-on-write reads and writes a block in device memory.
   const double copying =
       static_cast<double>(batch.block_copies.size()) * 2 * block_bytes / model.memory_bytes_per_s;
   double attention = 0, rows = 0;

@@ -28,7 +28,7 @@ constexpr std::array kWholeFields = {
     WholeField{"tensor_parallel_size", &CostModel::tensor_parallel_size},
 };
 
-// May be missing: 0.
+// Optional; 0 if absent.
 constexpr WholeField kBatchedTokens = {"max_num_batched_tokens", &CostModel::max_num_batched_tokens};
 
 struct NumberField {
@@ -54,7 +54,7 @@ constexpr std::array kNumberFields = {
     NumberField{"sequence_overhead_s", &CostModel::sequence_overhead_s},
     NumberField{"token_overhead_s", &CostModel::token_overhead_s},
 };
-// May be missing: 0.
+// Optional; 0 if absent.
 constexpr std::array kOptionalFields = {
     NumberField{"request_overhead_s", &CostModel::request_overhead_s},
     NumberField{"map_page_bytes", &CostModel::map_page_bytes},
@@ -176,7 +176,7 @@ Result<CostModel> parse_cost_model(std::string_view json) {
 }
 
 std::string cost_model_json(const CostModel& model) {
-  // Written by hand for a stable, readable layout: one field a line.
+  // Written by hand for a stable, readable layout: one field per line.
   const auto number = [](double value) {
     char buffer[40];
     const int length = std::snprintf(buffer, sizeof buffer, "%.9g", value);

@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<std::uint64_t> running_seed{0};
 
-// Says which seed it was; only calls what a signal handler may.
+// Prints the seed; calls only async-signal-safe functions.
 void on_abort_signal(int) {
   char buffer[64] = "fault seed ";
   std::size_t length = 11;
@@ -45,7 +45,7 @@ class SeedNote {
   void (*before_)(int);
 };
 
-// The n-th draw of a seed.
+// A stream of random draws, a function of the seed.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
@@ -130,19 +130,19 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
   engine.seed = seed;
   engine.log_stats = false;
   engine.max_waiting = draw.among({1, 4, 1000});
-  // From just one longest sequence to a few of them.
+  // From the size of one longest sequence to that of a few of them.
   const auto longest =
       static_cast<std::int32_t>(KvGroup{.tokens_per_row = engine.block_size}.rows_for(engine.max_model_len));
   out.num_blocks = std::max(2, longest + draw.between(0, 3 * longest));
   if (!baseline) {
-    if (draw.one_in(2))  // one of those behind the first
+    if (draw.one_in(2))  // any policy except the first
       engine.scheduling_policy = static_cast<SchedulingPolicy>(
           draw.between(1, static_cast<int>(std::size(kSchedulingPolicies)) - 1));
     out.num_swap_blocks = draw.among<std::int64_t>({0, 1, out.num_blocks / 2, out.num_blocks});
     engine.preemption_mode = draw.among<PreemptionMode>(preemption_modes(out.num_swap_blocks > 0));
     engine.preemption_costs = {draw.share(0.1), draw.share(0.01)};
   } else {
-    // The largest power of two must hold a region.
+    // The largest power of two in the pool must hold a region.
     std::int64_t region = 1;
     while (region < longest) region *= 2;
     out.num_blocks = std::max(out.num_blocks, region);
@@ -163,7 +163,7 @@ SimulationOptions fault_options(std::uint64_t seed, const PartsFactory& make_par
                                  .window = draw.between(1, 20),
                                  .tokens_per_row = engine.block_size,
                                  .pages_per_row = draw.between(1, 3)});
-    // As short as it was.
+    // Keeps the ratio of the pool to the longest sequence.
     out.num_blocks = pages_for(*engine.kv_groups, engine.max_model_len, 1, 0,
                                engine.enable_chunked_prefill ? 0 : engine.max_model_len) *
                      out.num_blocks / longest;
@@ -191,9 +191,10 @@ std::vector<WorkloadRequest> fault_workload(std::uint64_t seed, const Simulation
   for (WorkloadRequest& request : out) {
     at += gap * random_uniform(seed, 3, static_cast<std::uint64_t>(&request - out.data()));
     request.arrival_s = at;
-    request.prompt_tokens = draw.between(1, longest + (draw.one_in(20) ? 5 : 0));  // some too long
+    request.prompt_tokens = draw.between(1, longest + (draw.one_in(20) ? 5 : 0));  // some are too long
     request.output_tokens = draw.between(1, longest);
-    const std::int32_t tenant = std::max(0, draw.between(-2, 3));  // one has half of them
+    // The first tenant gets half of the requests
+    const std::int32_t tenant = std::max(0, draw.between(-2, 3));
     request.tenant = std::string(1, static_cast<char>('a' + tenant));
     request.weight = 1 + tenant;
     request.priority = draw.between(0, 2);

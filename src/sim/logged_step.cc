@@ -1,4 +1,4 @@
-// Steps of a run's log: what is kept of a batch, and how two of them differ.
+// Steps of a run log: the part of a batch that is stored, and the comparison of two steps.
 #include <algorithm>
 #include <utility>
 

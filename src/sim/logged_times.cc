@@ -6,8 +6,8 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kColdSteps = 20;  // first steps of a process: caches and pages are still cold
-constexpr TimeNs kSmallGap = 2'000'000;  // between two steps of a busy engine; longer: it was idle
+constexpr std::int64_t kColdSteps = 20;  // the first steps of a process, while caches and pages are cold
+constexpr TimeNs kSmallGap = 2'000'000;  // between two steps of a busy engine; after a longer gap it was idle
 
 MeasuredStep shape_of(const LoggedStep& step) {
   MeasuredStep out;

@@ -25,21 +25,21 @@ constexpr std::array kGpus = {
     Gpu{"l4", 121e12, 300e9, 32e9, 32e9, 24e9},
 };
 
-// Shares of a sheet's numbers that programs reach. Memory: 90 % is what streaming kernels measure on A100
-// (Deakin et al., BabelStream). Tensor cores: 70 % is what cuBLAS reaches in large half-precision products at
-// the sheet's power limit. Bus: 80 %, as pinned copies measure. A kernel's launch takes about 5 us when the
-// host paces the device, and a decoder layer is about 10 kernels. All-reduces: what NVIDIA's library reckons
-// with on A100s when it chooses an algorithm (NCCL, src/graph/tuning.cc, version 2.10; a ring by LL128): 10
-// us and 1.9 us for each of its 2 (ranks - 1) steps, and 0.92 of 235 GB/s.
+// Fractions of the data sheet's numbers that programs reach. Memory: 90 %, as streaming kernels measure on
+// A100 (Deakin et al., BabelStream). Tensor cores: 70 %, as cuBLAS reaches in large half-precision products
+// at the sheet's power limit. Bus: 80 %, as pinned copies measure. A kernel launch takes about 5 us when the
+// host paces the device, and a decoder layer is about 10 kernels. All-reduces: the numbers that NVIDIA's
+// library uses on A100s when it chooses an algorithm (NCCL, src/graph/tuning.cc, version 2.10; a ring by
+// LL128): 10 us, 1.9 us for each of its 2 (ranks - 1) steps, and 0.92 of 235 GB/s.
 constexpr double kOfMemory = 0.90, kOfFlops = 0.70, kOfBus = 0.80, kOfLink = 0.92 * 235 / 300;
 constexpr double kLaunchSeconds = 5e-6, kKernelsPerLayer = 10;
 constexpr double kAllReduceSeconds = 10e-6, kRingStepSeconds = 1.9e-6;
-// Swapping a block is a copy of keys and one of values a layer, each of which the host has to start.
+// Swapping a block copies its keys and its values in each layer; the host has to start each copy.
 constexpr double kCopySeconds = 2e-6;
-// Mapping K/V pages, as vAttention (arXiv 2405.04437, Table 3) has CUDA's calls for its pages of 2 MiB on an
-// A100, in us: cuMemMap 2, cuMemSetAccess 38, cuMemUnmap 34; for each page its own, since its program makes
-// them so. Pages are created at start, as there. Quoted second-hand: the table itself could not be looked up
-// from here. It is the host's time; other GPUs are taken to be the same.
+// Mapping K/V pages: the times of CUDA's calls for 2 MiB pages on an A100 from vAttention (arXiv 2405.04437,
+// Table 3), in us: cuMemMap 2, cuMemSetAccess 38, cuMemUnmap 34. Each page has its own calls, because
+// vAttention creates pages that way. Pages are created at start, as there. Quoted second-hand: the table
+// itself was not accessible. This is host time; other GPUs are assumed to be the same.
 constexpr double kMapPageBytes = 2 << 20, kMapPageSeconds = 40e-6, kUnmapPageSeconds = 34e-6;
 
 // From the models' config.json: OPT (Zhang et al. 2022, table 1), LLaMA (Touvron et al. 2023), Llama 2 and 3,
@@ -66,8 +66,8 @@ constexpr std::array kModels = {
     Model{"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 3, 152064, 32768},
 };
 
-// The paper's servers have their KV cache from its Table 1, in token slots; all others get 90 % of the
-// memory, less the weights and 2 GB a GPU for activations.
+// For the paper's servers, the KV cache in token slots from its Table 1. All other machines get 90 % of the
+// memory, less the weights and 2 GB per GPU for activations.
 struct Slots {
   std::string_view gpu, model;
   std::int32_t ranks;

@@ -1,6 +1,6 @@
 #pragma once
-// How a simulation gets its memory manager and scheduler: from whoever puts them together for the server too
-// (cli/assembly/memory_modes.h), so that there is one list of what goes with what.
+// The factory of a simulation's memory manager and scheduler. The server uses the same assembly code
+// (cli/assembly/memory_modes.h), so valid combinations are listed in one place.
 // Threads: any.
 #include <cstdint>
 #include <functional>
@@ -12,25 +12,26 @@
 
 namespace pagoda {
 
-// Values of the flags of these names.
+// Values of the flags with these names.
 struct EngineModes {
   std::string scheduler = "vllm";
   std::string kv_manager = "auto";
   std::string reserve = "auto";
-  // The virtual manager's geometry and how many pages it begins with (0: all), where a recorded engine tells;
-  // else from the flags. may_create answers when it asks for more; absent: yes.
+  // Geometry of the virtual manager and its initial number of pages (0: all), if a recorded engine specifies
+  // them; otherwise they follow from the flags. may_create decides on requests for more pages; if empty, all
+  // are granted.
   std::optional<SlotMapConfig> slots = std::nullopt;
   std::int32_t num_created = 0;
   std::function<bool(std::int64_t)> may_create = {};
 };
 
-// Whether K/V lie in blocks that a table names: the paged manager's, and Orca's as the paper's authors built
-// it (with vLLM's kernels). FasterTransformer's and vAttention's are contiguous.
+// True if K/V lies in blocks named by a block table: with the paged manager, and with Orca as the paper's
+// authors built it (with vLLM's kernels). FasterTransformer's and vAttention's K/V is contiguous.
 inline bool reads_through_block_tables(const EngineModes& modes) {
   return modes.scheduler != "fastertransformer" && modes.kv_manager != "virtual";
 }
 
-// Manager and scheduler; the runner is still missing. Fails with what cannot go together.
+// Returns manager and scheduler, without a runner. Fails if the parts cannot be combined.
 using PartsFactory =
     std::function<Result<EngineParts>(const EngineModes& modes, const EngineConfig& config,
                                       std::int64_t num_blocks, std::int64_t num_swap_blocks)>;

@@ -17,16 +17,17 @@ namespace {
 
 constexpr std::int32_t kMaxReplicas = 4096;
 constexpr std::int64_t kFirstRequests = 4000, kMaxRequests = 64'000;
-constexpr double kNarrow = 1.16;  // the interval's end by its beginning
-// Shares of late requests are skewed: most draws have few, and one has many. So their standard error, as few
-// draws show it, is too small where it is added.
+constexpr double kNarrow = 1.16;  // upper end / lower end of the interval
+// Shares of late requests are skewed: most draws have few, one has many. The standard error estimated from a
+// few draws is therefore too small when it is added to the mean.
 constexpr double kSkew = 1.5;
-constexpr double kAgainStep = 1.05;  // between rates, where shorter runs have said about which
-constexpr double kEdgeStep = 1.02;   // between rates where the interval's ends are looked for
-// A measured model: single steps it needs, and the factor beyond its largest batch at which it may be asked.
+constexpr double kAgainStep = 1.05;  // factor between rates after shorter runs gave an estimate
+constexpr double kEdgeStep = 1.02;   // factor between rates in the search for the ends of the interval
+// For a measured model: the minimum number of single steps, and the factor by which a plan may exceed its
+// largest batch.
 constexpr double kMinSteps = 200, kBeyond = 1.5;
 
-// The 97.5 % quantile of Student's t.
+// The 97.5 % quantile of Student's t distribution.
 double student_t(std::size_t freedom) {
   constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306};
   constexpr double kNormal = 1.960;
@@ -34,13 +35,13 @@ double student_t(std::size_t freedom) {
   return kNormal * (1 + (kNormal * kNormal + 1) / (4 * static_cast<double>(freedom) - 2));
 }
 
-// The draws of one rate and number of replicas.
+// The draws at one rate and number of replicas.
 struct Trial {
   double rate = 0;
   std::int32_t replicas = 1;
   std::vector<SteadyRun> runs;
 
-  // Whether the mean share of late requests is allowed, `errors` standard errors of it added.
+  // True if the mean share of late requests plus `errors` standard errors is within the limit.
   bool holds(double errors) const {
     return std::ranges::all_of(std::array{&SteadyRun::late_ttft, &SteadyRun::late_tpot}, [&](auto share) {
       const auto count = static_cast<double>(runs.size());
@@ -50,7 +51,7 @@ struct Trial {
       return sum + errors * std::sqrt(squares / (count - 1) / count) <= kLateShare;
     });
   }
-  // By how much runs would have to be longer to be long enough.
+  // Factor by which the runs are too short; above 1 if they are.
   double missing_turnovers() const {
     double most = 0;
     for (const SteadyRun& run : runs) most = std::max(most, run.missing_turnovers());
@@ -68,7 +69,7 @@ struct Trial {
   }
 };
 
-// All searches with runs of one length. Each rate is run once.
+// Searches with runs of one length. Each rate runs once.
 class Search {
  public:
   Search(const PlanQuestion& question, std::int64_t num_requests)
@@ -92,14 +93,14 @@ class Search {
     return &trials_.emplace(key, std::move(trial)).first->second;
   }
 
-  // From `first`, the answer of shorter runs where there is one. nullopt: no rate holds.
+  // Starts at `first`, the answer of shorter runs if there is one. nullopt: no rate holds.
   Result<std::optional<double>> highest_rate(double first, double step) {
     return highest_rate_that_holds([&](double rate) { return holds(rate, question_.replicas, 0); }, first,
                                    step);
   }
 
-  // The nearest of `rate` times `step`, times `step` again and so on, whose answer with so many standard
-  // errors is `wanted`.
+  // Returns the first of rate * step, rate * step^2, … for which the limits hold with `errors` standard
+  // errors, or do not hold, as `wanted` says.
   Result<double> nearest_rate(double rate, double step, double errors, bool wanted) {
     for (double at = rate * step;; at *= step) {
       if (at < kMinRate || at > kMaxRate) return at;
@@ -109,7 +110,7 @@ class Search {
   }
 
   Result<std::int32_t> fewest_replicas(std::int32_t first, double errors) {
-    std::int32_t below = 0, above = 0;  // does not hold; holds; 0: not known
+    std::int32_t below = 0, above = 0;  // below does not hold, above holds; 0: unknown
     for (std::int32_t count = first; above == 0;) {
       PAGODA_ASSIGN_OR_RETURN(const auto answer, holds(*question_.rate, count, errors));
       if (answer) {
@@ -140,7 +141,7 @@ class Search {
     spec.seed += draw;
     spec.rate = rate;
     spec.num_requests = num_requests_;
-    // By itself such a draw makes the mean too high.
+    // A draw with a larger share than this puts the mean above the limit by itself.
     return steady_run(options, spec, question_.limits, kLateShare * question_.num_draws);
   }
 
@@ -154,8 +155,8 @@ class Search {
   std::map<std::pair<double, std::int32_t>, Trial> trials_;
 };
 
-// Requests a second that end in the middle of a run: neither the first answers nor the last ones, which run
-// by themselves.
+// Requests per second that end in the middle of a run. Excludes the first and last answers, which have
+// the engine to themselves.
 Result<double> served(SimulationOptions options, const WorkloadSpec& spec) {
   options.engine.max_queue_s = 0;
   PAGODA_ASSIGN_OR_RETURN(auto workload, open_workload(spec));
@@ -170,9 +171,9 @@ Result<double> served(SimulationOptions options, const WorkloadSpec& spec) {
   return static_cast<double>(to - from) / (ends[to] - ends[from]);
 }
 
-// The capacity: the rate served while more requests wait than fit; faster arrivals make a queue that grows
-// without end. It is the most of three bounds, since equal answers that arrive at once go in step, prompts
-// beside prompts, which is slower than answers that overlap.
+// The capacity: the rate served while more requests wait than fit; faster arrivals form an ever-growing
+// queue. It is the maximum of three bounds, because equal answers that arrive at once proceed in lockstep,
+// prompts beside prompts, which is slower than overlapping answers.
 Result<double> capacity(const PlanQuestion& question, const PlanAnswer& plan) {
   double most = plan.rate;
   for (const double rate : {std::numeric_limits<double>::infinity(), 2 * plan.most_rate}) {
@@ -201,7 +202,8 @@ Status check_calibration(const CostModel& cost, double sequences) {
   return ok_status();
 }
 
-// The middle of what runs of one length say, from what shorter ones said.
+// Returns the point estimate from runs of one length. `before`: the answer of shorter runs, where the search
+// starts.
 Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const PlanAnswer* before) {
   PlanAnswer out;
   if (question.rate) {
@@ -218,7 +220,7 @@ Result<PlanAnswer> middle_of(Search& search, const PlanQuestion& question, const
   return out;
 }
 
-// Sets the interval in which the share of late requests leaves it open whether the limits hold.
+// Sets the interval in which the share of late requests does not decide whether the limits hold.
 Status set_interval(Search& search, const PlanQuestion& question, PlanAnswer& out) {
   const double errors = student_t(static_cast<std::size_t>(question.num_draws) - 1);
   out.least_rate = out.most_rate = out.rate;
@@ -235,7 +237,7 @@ Status set_interval(Search& search, const PlanQuestion& question, PlanAnswer& ou
   const auto most = search.nearest_rate(out.rate, kEdgeStep, -errors, false);
   if (!least) return least.error();
   if (!most) return most.error();
-  // A queue that grows by less than the limit in the whole run is not told from one that does not grow.
+  // A queue that grows by less than the limit over the whole run looks like one that does not grow.
   PAGODA_ASSIGN_OR_RETURN(const auto trial, search.attempt(out.rate, out.replicas));
   const double unseen = question.limits.ttft_p99_s / trial->mean(&SteadyRun::last_arrival_s);
   out.least_rate = *least / (1 + unseen);
@@ -253,8 +255,8 @@ std::string told(const PlanQuestion& question, const PlanAnswer& out, bool is_st
                 runs);
 }
 
-// How much longer the next runs are: about as much as is missing, as an interval shrinks with the root of
-// their length.
+// Returns how much longer the next runs should be: roughly the missing factor, as an interval shrinks with
+// the square root of the run length.
 double next_length(const Trial& trial, bool is_steady, const PlanAnswer& out) {
   constexpr double kLeast = 2, kMost = 16;
   const double wide = std::log(out.most_rate / out.least_rate) / std::log(kNarrow);

@@ -8,10 +8,10 @@ namespace pagoda {
 namespace {
 
 constexpr double kPrecision = 1.02, kBack = 0.9;
-// Shares of the rate found that must hold, too.
+// Fractions of the rate found that must hold as well.
 constexpr double kBelow[] = {0.96, 0.92, 0.85, 0.75};
-// Limits close to a single request's time make chance decide at every rate: the search ends after this many
-// dips.
+// If the limits are close to the time of a single request, chance decides at every rate. The search ends
+// after this many dips.
 constexpr int kMaxDips = 4;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr int kMaxDips = 4;
 Result<std::optional<double>> highest_rate_that_holds(const std::function<Result<bool>(double)>& holds,
                                                       double first, double step) {
   using Found = std::optional<double>;
-  double low = 0, high = 0;  // holds; does not; 0: not known
+  double low = 0, high = 0;  // low holds, high does not; 0: unknown
   for (double rate = first; low == 0 || high == 0; rate = low > 0 ? low * step : high / step) {
     if (rate > kMaxRate) return Found(low);
     if (rate < kMinRate) return Found();
@@ -39,7 +39,7 @@ Result<std::optional<double>> highest_rate_that_holds(const std::function<Result
       if (dip > 0) break;
     }
     if (dip == 0 || dips == kMaxDips) return Found(low);
-    // On from below the dip.
+    // Continue below the dip.
     high = dip;
     for (low = 0; low == 0;) {
       const double rate = kBack * high;

@@ -1,8 +1,8 @@
 #pragma once
-// The highest rate that holds, by asking of single rates whether they do. Asked with common random numbers
-// (the same requests, their gaps scaled), what holds is nearly monotone, but batches make it dip now and
-// then: so a rate counts only when those a little below it hold as well, and the answer is the same whichever
-// rates the search came by; of dips below dips it follows four. Threads: none.
+// Searches for the highest rate that holds, by testing single rates. With common random numbers (the same
+// requests with scaled gaps) the test is nearly monotone, but batching makes it dip occasionally. A rate
+// therefore counts only if slightly lower rates hold as well, so that the answer does not depend on the rates
+// tested on the way. The search continues below a dip at most four times. Threads: none.
 #include <functional>
 #include <optional>
 
@@ -10,8 +10,8 @@
 
 namespace pagoda {
 
-// To 2 %; `first` is where it begins, and `step` the factor between rates until one holds and one does not.
-// nullopt: not even kMinRate holds. Errors are those of `holds`.
+// Precision: 2 %. The search starts at `first` and multiplies or divides by `step` until one rate holds and
+// another does not. nullopt if not even kMinRate holds. Returns the errors of `holds`.
 inline constexpr double kMinRate = 1e-3, kMaxRate = 1e6;
 Result<std::optional<double>> highest_rate_that_holds(const std::function<Result<bool>(double)>& holds,
                                                       double first, double step = 2);

@@ -5,7 +5,7 @@
 
 namespace pagoda {
 namespace {
-constexpr std::int64_t kFlushSteps = 64;  // a killed server loses no more
+constexpr std::int64_t kFlushSteps = 64;  // a killed server loses at most this many steps
 }  // namespace
 
 Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, const RunHeader& header,

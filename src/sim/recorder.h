@@ -1,7 +1,7 @@
 #pragma once
-// Recorder: writes what an engine tells its observer into a run's log (run_log.h). A log that can no longer
-// be written is given up with one warning; serving goes on. Threads: the engine thread's; made and destroyed
-// when that does not run.
+// Recorder: a StepObserver that writes an engine's events to a run log (run_log.h). If the log cannot be
+// written any more, the recorder logs one warning and stops writing; serving continues. Threads: the engine
+// thread; created and destroyed while that thread is not running.
 #include <deque>
 
 #include "sim/run_log.h"
@@ -10,10 +10,10 @@ namespace pagoda {
 
 class Recorder final : public StepObserver {
  public:
-  // Borrows `clock`, the recorded engine's.
+  // Borrows `clock`, the clock of the recorded engine.
   static Result<std::unique_ptr<Recorder>> create(const std::string& path, const RunHeader& header,
                                                   const Clock& clock);
-  ~Recorder() override;  // writes the end
+  ~Recorder() override;  // writes the end record
 
   void on_submit(const Request& request) override;
   void on_abort(RequestId id) override { write(LoggedAbort{id}); }
@@ -30,7 +30,7 @@ class Recorder final : public StepObserver {
   void on_scheduled(std::int64_t step, const ScheduledBatch& batch,
                     std::span<SequenceGroup* const> preempted) override;
   void on_step(const StepReport& report) override;
-  // The system's answer to a manager that asked for more pages.
+  // The system's answer to a memory manager's request for more pages.
   void on_grant(bool granted) { write(LoggedGrant{granted}); }
 
  private:
@@ -40,11 +40,11 @@ class Recorder final : public StepObserver {
     if (writer_) writer_->write(event);
   }
 
-  std::unique_ptr<RunLogWriter> writer_;  // null: given up
+  std::unique_ptr<RunLogWriter> writer_;  // null: writing has stopped
   const Clock& clock_;
   const TimeNs start_;
   std::int64_t num_steps_ = 0;
-  std::deque<LoggedStep> decisions_;  // for each step in flight
+  std::deque<LoggedStep> decisions_;  // one entry for each step in flight
 };
 
 }  // namespace pagoda

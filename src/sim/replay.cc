@@ -13,16 +13,16 @@
 namespace pagoda {
 namespace {
 
-// Gives back what the model answered, if it is asked the same.
+// Returns the recorded answers if the batch is the recorded one.
 class ReplayRunner final : public ModelRunner {
  public:
   ReplayRunner(VirtualClock& clock, std::int32_t vocab_size) : clock_(clock), vocab_size_(vocab_size) {}
 
-  const LoggedStep* recorded = nullptr;  // the step that is to be retired; null: none
+  const LoggedStep* recorded = nullptr;  // the next step to retire; null: none
   std::string difference;
   Status corrupt;
 
-  bool has_tier_news() const override { return recorded != nullptr; }  // the recorded engine ran it
+  bool has_tier_news() const override { return recorded != nullptr; }  // the recorded engine ran this step
   std::int32_t max_in_flight() const override {
     return recorded != nullptr && recorded->next_planned ? 2 : 1;
   }
@@ -68,13 +68,13 @@ class ReplayRunner final : public ModelRunner {
  private:
   struct Given {
     LoggedStep decisions;
-    std::vector<ScheduledSequence> sequences;  // without what they point to
+    std::vector<ScheduledSequence> sequences;  // shallow copies
     StepResult result;                         // log-probabilities of prompts
   };
   bool answer(const ScheduledSequence& sequence, const LoggedSequence& from, SequenceResult& out) const {
     if (!sequence.sample) return true;
     const std::size_t num_candidates = sequence.spec.num_candidates;
-    // A beam's constraint may have left fewer candidates.
+    // The constraint of a beam may have left fewer candidates.
     const std::size_t wanted = num_candidates + static_cast<std::size_t>(sequence.num_draft_tokens);
     const bool fits = from.beam ? from.tokens.size() <= wanted && !(from.tokens.empty() && from.dead_row < 0)
                                 : from.tokens.size() == wanted;
@@ -109,7 +109,7 @@ class ReplayRunner final : public ModelRunner {
   std::deque<Given> given_;
 };
 
-// Drafts as they were recorded, where a constraint or a draft model had a say in them.
+// Replaces drafts by the recorded ones where a constraint or a draft model changed them.
 class RecordedDrafts final : public DraftProposer {
  public:
   explicit RecordedDrafts(std::unique_ptr<DraftProposer> inner) : inner_(std::move(inner)) {}
@@ -126,7 +126,7 @@ class RecordedDrafts final : public DraftProposer {
   void verified(Sequence& sequence, std::int32_t tried, std::int32_t accepted) override {
     if (inner_) inner_->verified(sequence, tried, accepted);
   }
-  std::map<SequenceId, std::vector<TokenId>> next;  // tokens of the step to come
+  std::map<SequenceId, std::vector<TokenId>> next;  // drafts of the next step
 
  private:
   std::unique_ptr<DraftProposer> inner_;
@@ -137,7 +137,7 @@ class NullSink final : public OutputSink {
   void on_output(RequestOutput) override {}
 };
 
-// Notes when a request got its tokens; all that replay() tells of it.
+// Records when a request received its tokens, for the report.
 class TimingSink final : public OutputSink {
  public:
   TimingSink(const VirtualClock& clock, ReplayReport& report, std::size_t request, TimeNs arrival)
@@ -181,7 +181,7 @@ class Player final : public StepObserver {
     auto out = std::make_unique<Player>(report);
     EngineModes modes = header.modes;
     modes.may_create = [&grants = out->grants_](std::int64_t) {
-      if (grants.empty()) return true;  // more than the recorded one asked for: its decisions will differ
+      if (grants.empty()) return true;  // the recorded engine did not ask here: its decisions will differ
       const bool granted = grants.front();
       grants.pop_front();
       return granted;
@@ -199,7 +199,7 @@ class Player final : public StepObserver {
     return out;
   }
   explicit Player(ReplayReport& report) : report_(report) {}
-  // Before the first event; empty: nobody looks.
+  // Set before the first event. May be empty (no observer).
   void watch(std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live) {
     on_live_ = std::move(on_live);
     if (on_live_) core_->add_observer(live_);
@@ -215,7 +215,7 @@ class Player final : public StepObserver {
   Status play(Request& request) {
     ++num_requests_;
     const auto id = static_cast<std::uint64_t>(request.id);
-    // The clock began a little later than the log.
+    // The clock starts slightly later than the log.
     const TimeNs arrival = std::max<TimeNs>(1, VirtualClock::kStart + request.arrival_time);
     ReplayedRequest& noted = report_.requests.emplace_back();
     noted.asked.arrival_s = std::max(0.0, to_seconds(request.arrival_time));
@@ -311,12 +311,12 @@ class Player final : public StepObserver {
   MetricsRegistry metrics_;
   LiveFeed live_;
   std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live_;
-  ReplayRunner* runner_ = nullptr;    // the core's
-  RecordedDrafts* drafts_ = nullptr;  // likewise
+  ReplayRunner* runner_ = nullptr;    // owned by the core
+  RecordedDrafts* drafts_ = nullptr;  // owned by the core
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<NullSink> sink_ = std::make_shared<NullSink>();
-  std::deque<bool> grants_;           // to be given in the step to come
-  std::vector<RequestId> preempted_;  // by the latest step
+  std::deque<bool> grants_;           // for the next step
+  std::vector<RequestId> preempted_;  // by the last step
   std::string difference_;
   std::int64_t num_steps_ = 0, num_requests_ = 0;
 };
@@ -343,7 +343,7 @@ Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_pa
     report.difference = (*player)->difference();
     if (!report.difference.empty()) break;
   }
-  player->reset();  // it ends what is left, which is still noted in the report
+  player->reset();  // ends the remaining requests, which updates the report
   return report;
 }
 

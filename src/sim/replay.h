@@ -1,6 +1,7 @@
 #pragma once
-// Replay: a recorded run again, without its model: the same requests, aborts and answers in the same order
-// and at the same times, given to the same engine code, which must come to the same decisions, step by step.
+// Replay: repeats a recorded run without its model. The same requests, aborts and answers are given to the
+// same engine code in the same order and at the same times; the engine must make the same decisions step by
+// step.
 // Threads: none.
 #include <functional>
 #include <memory>
@@ -13,24 +14,25 @@
 
 namespace pagoda {
 
-// A recorded request, with the times of its tokens.
+// A recorded request with the times of its tokens.
 struct ReplayedRequest {
-  WorkloadRequest asked;  // arrival since the log's start; output_tokens as it got them
+  WorkloadRequest asked;  // arrival since the start of the log; output_tokens as recorded
   bool completed = false;
 };
 
 struct ReplayReport {
   std::int64_t num_steps = 0, num_requests = 0;  // replayed
-  bool complete = false;                         // the log has its end
+  bool complete = false;                         // the log has its end record
   RunHeader header;
-  // Times are the recorded ones: of the engine, without HTTP.
+  // Recorded times, measured at the engine, without HTTP.
   LatencySketch ttft, inter_token, latency;
-  double duration_s = 0;  // to the last token
+  double duration_s = 0;  // until the last token
   std::vector<ReplayedRequest> requests;
-  std::string difference;  // empty: every decision was the same
+  std::string difference;  // empty if every decision was the same
 };
 
-// corrupt_data: the log cannot be read, or holds what no engine can have done. `on_live`: after each step.
+// corrupt_data: the log cannot be read, or contains events that no engine can produce. `on_live` is called
+// after each step.
 Result<ReplayReport> replay(const std::string& path, const PartsFactory& make_parts,
                             std::function<void(std::shared_ptr<const EngineSnapshot>)> on_live = {});
 

@@ -22,7 +22,7 @@ void add(const MapStats& from, MapStats& to) {
 
 }  // namespace
 
-// Receives one request's tokens and notes when they came.
+// Receives one request's tokens and records their times.
 class Replica::Sink final : public OutputSink {
  public:
   Sink(Replica& replica, SimulatedOutcome outcome, std::int64_t uncached_tokens)
@@ -66,7 +66,7 @@ class Replica::Sink final : public OutputSink {
   Replica& replica_;
   SimulatedOutcome outcome_;
   std::int64_t uncached_tokens_;
-  std::vector<std::int32_t> lengths_;  // lengths of its answers
+  std::vector<std::int32_t> lengths_;  // by answer
   TimeNs last_ = 0;
   bool finished_ = false;
 };
@@ -143,7 +143,7 @@ void Replica::pin_or_drop_prefix(std::int32_t num_tokens) {
   };
   const std::string name = "fault";
   if (std::exchange(prefix_asked_for_, !prefix_asked_for_)) {
-    (void)core_->prefixes().drop(name);  // which may never have been pinned
+    (void)core_->prefixes().drop(name);  // it may never have been pinned
     return;
   }
   std::vector<TokenId> tokens(static_cast<std::size_t>(num_tokens), 1);
@@ -173,7 +173,7 @@ void Replica::on_step(const StepReport& report) {
   const auto sequences = static_cast<double>(report.batch.sequences.size());
   double requests = 0;
   const SequenceGroup* last = nullptr;
-  for (const ScheduledRef& ref : report.refs) {  // a group's entries stand together
+  for (const ScheduledRef& ref : report.refs) {  // the entries of a group are adjacent
     requests += ref.group != last ? 1 : 0;
     last = ref.group;
   }

@@ -45,7 +45,7 @@ std::uint32_t checksum(std::uint8_t kind, std::string_view payload) {
   return static_cast<std::uint32_t>(mix64(hash));
 }
 
-// The program that wrote the log, where that says what to do.
+// A hint which version of the program wrote the log, if a replay needs that version.
 std::string_view written_by(int version) {
   return version == 3
              ? ", written by a Pagoda that gave a prompt the room for all of its tokens at once (before "
@@ -53,7 +53,7 @@ std::string_view written_by(int version) {
              : "";
 }
 
-// Checks that the paged manager can have such groups.
+// True if the paged manager supports these groups.
 bool groups_can_be(const RunHeader& header) {
   const auto& groups = header.engine.kv_groups;
   if (!groups) return true;
@@ -65,14 +65,14 @@ bool groups_can_be(const RunHeader& header) {
   if (header.modes.scheduler != "vllm" || pages_for(*groups, header.engine.max_model_len) > header.num_blocks)
     return false;
   if (header.modes.kv_manager != "virtual" || header.modes.slots) return true;
-  // Slots are laid out as cli/assembly does where a simulation says nothing about them.
+  // The layout of slots is that of cli/assembly when a simulation does not specify one.
   std::int64_t blocks = 0;
   for (const KvGroup& group : *groups)
     blocks += group.rows_for(header.engine.max_model_len) * group.pages_per_row;
   return blocks > 0 && blocks <= kMaxBlocks / (2 * std::int64_t{header.engine.max_num_seqs});
 }
 
-// Checks that the virtual manager can have such slots.
+// True if the virtual manager supports these slots.
 bool slots_can_be(const RunHeader& header) {
   const SlotMapConfig& slots = *header.modes.slots;
   const EngineConfig& engine = header.engine;
@@ -202,13 +202,13 @@ Result<std::optional<RunLogReader::Record>> RunLogReader::read_record() {
   std::uint64_t size = 0;
   for (int shift = 0;; shift += 7) {
     const int byte = file_.get();
-    if (byte < 0) return std::optional<Record>();  // cut off in a record: as a killed writer leaves it
+    if (byte < 0) return std::optional<Record>();  // cut off inside a record, as after a killed writer
     if (shift > 56) return corrupt("its length is too large");
     size |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
     if (byte < 0x80) break;
   }
   if (size > kMaxRecordBytes) return corrupt("its length is too large");
-  // In pieces: what is not in the file is not allocated.
+  // Read in pieces, so that a wrong size does not allocate memory beyond the file.
   constexpr std::uint64_t kPiece = 1 << 20;
   while (record.payload.size() < size) {
     const std::size_t at = record.payload.size();

@@ -1,13 +1,12 @@
 #pragma once
-// A run's log: an engine's inputs, decisions and times, in order: enough to repeat the decisions without the
-// model. Written by recorder.h, read by replay.h and log_workload.h. It holds prompts and answers as token
+// A run log: an engine's inputs, decisions and times in order, sufficient to repeat the decisions without the
+// model. Written by recorder.h, read by replay.h and log_workload.h. Contains prompts and answers as token
 // ids.
-//     file     "PAGODARL", version (1 byte), records: the header first, `end` last (missing: the run was
-//     killed) record   kind (1 byte), payload's length (varint), payload, checksum of kind and payload (4
-//     bytes)
-// Numbers are varints (LEB128; signed ones zigzag), doubles and floats their bits, little-endian. A sequence
-// that decodes as in the step before at the same place of the batch is two bytes and its token. No byte read
-// is trusted. Threads: none; each object has one user.
+//     file     "PAGODARL", version (1 byte), records: the header first, `end` last
+//     record   kind (1 byte), payload length (varint), payload, checksum of kind and payload (4 bytes)
+// If `end` is missing, the run was killed. Numbers are varints (LEB128; signed ones zigzag), doubles and
+// floats their bits, little-endian. A sequence that decodes as at the same place of the batch before takes
+// two bytes and its token. Readers trust no byte. Threads: none; each object has one user.
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -30,14 +29,15 @@ struct RunHeader {
 struct LoggedSequence {
   SequenceId id{};
   std::int32_t num_computed_tokens = 0, count = 0;
-  std::uint32_t draft_digest = 0;  // digest of the drafts among these; 0: none
+  std::uint32_t draft_digest = 0;  // digest of the draft tokens among these; 0: none
   bool sample = false, beam = false;
   std::uint16_t table_digest = 0;
-  // The model's answer, behind each draft too; log-probabilities only of beams, for which they decide.
+  // The model's tokens, including those after each draft. Log-probabilities only for beams, whose decisions
+  // depend on them.
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
-  // A constraint's judgement of them: the indices of those that end the sequence, and the row that is a dead
-  // end: the model's own answer is 0, those behind drafts follow; -1: none.
+  // Verdicts of the constraint on the tokens: indices of those that end the sequence, and the row at a dead
+  // end (0: the model's own answer, followed by the rows after each draft; -1: none).
   std::vector<std::int32_t> ends;
   std::int32_t dead_row = -1;
 
@@ -51,8 +51,8 @@ struct LoggedSequence {
 struct LoggedStep {
   TimeNs started = 0, finished = 0;  // since the start of the log
   double swap_seconds = 0;
-  bool failed = false;  // the model runner did; the last step
-  // The step behind it was planned before this one's answers were there; there may have been nothing to run.
+  bool failed = false;  // the model runner failed; no step follows
+  // The engine planned the next step before this step's results arrived, even if there was nothing to run.
   bool next_planned = false;
   std::int64_t num_swapped_out = 0, num_swapped_in = 0, num_copies = 0;
   std::uint32_t copies_digest = 0;
@@ -63,11 +63,11 @@ struct LoggedStep {
   std::vector<LoggedSequence> sequences;
 };
 
-// The decisions of a batch, without answers and times.
+// Returns the decisions of a batch, without answers and times.
 LoggedStep decisions_of(const ScheduledBatch& batch);
-// The step that has these decisions, with its answers and times.
+// Completes `decisions` with the answers and times of the report.
 LoggedStep logged_step(LoggedStep decisions, const StepReport& report);
-// Empty when they are the same; else one sentence with the first difference.
+// Empty if both are the same; otherwise one sentence that describes the first difference.
 std::string first_difference(const LoggedStep& recorded, const LoggedStep& now);
 
 struct LoggedAbort {
@@ -84,31 +84,32 @@ struct LoggedAddPrefix {
 struct LoggedDropPrefix {
   std::string name;
 };
-struct LoggedResetCache {};  // nothing that was cached is found any more
-struct LoggedEraseCached {   // nor what this owner had cached
+struct LoggedResetCache {};  // drops the whole prefix cache
+struct LoggedEraseCached {   // drops the cached rows of this owner
   CacheOwner owner;
 };
-// The system's answer to a manager that asked for more pages, before the step in which it did.
+// The system's answer to a memory manager's request for more pages. Precedes the step in which the manager
+// asked.
 struct LoggedGrant {
   bool granted = false;
 };
-// The drafts that a constraint left of a sequence's, or put there, before the step that takes them.
+// A sequence's drafts after a constraint removed or added some. Precedes the step that uses them.
 struct LoggedDrafts {
   SequenceId id{};
   std::vector<TokenId> tokens;
 };
 struct LoggedEnd {};
-// A Request's arrival_time is since the start of the log, too.
+// Request::arrival_time, too, is relative to the start of the log.
 using LogEvent =
     std::variant<Request, LoggedAbort, LoggedAbortSequence, LoggedAddPrefix, LoggedDropPrefix,
                  LoggedResetCache, LoggedEraseCached, LoggedStep, LoggedGrant, LoggedDrafts, LoggedEnd>;
 
 class RunLogWriter {
  public:
-  // invalid_argument: the file cannot be made.
+  // invalid_argument: the file cannot be created.
   static Result<std::unique_ptr<RunLogWriter>> create(const std::string& path, const RunHeader& header);
   void write(const LogEvent& event);
-  // internal: some of it could not be written.
+  // internal: part of the log could not be written.
   Status flush();
 
  private:
@@ -123,9 +124,9 @@ class RunLogReader {
   // not_found, corrupt_data.
   static Result<std::unique_ptr<RunLogReader>> open(const std::string& path);
   const RunHeader& header() const { return header_; }
-  // Absent: the log stops without an `end`. corrupt_data: names the record and what is wrong with it.
+  // nullopt: the log stops without an `end`. corrupt_data: the message names the record and the error.
   Result<std::optional<LogEvent>> next();
-  std::int64_t num_records() const { return num_records_; }  // read so far
+  std::int64_t num_records() const { return num_records_; }  // so far
 
  private:
   RunLogReader() = default;

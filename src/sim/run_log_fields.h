@@ -31,7 +31,7 @@ inline std::vector<TokenId> get_tokens(ByteReader& in) {
   return out;
 }
 
-// One list of fields for both directions: `Put` writes them, `Get` reads and checks them.
+// A single list of fields serves both directions: `Put` writes the fields, `Get` reads and checks them.
 struct Put {
   ByteWriter& out;
   void operator()(const std::int32_t& value, std::int64_t, std::int64_t) { out.signed_number(value); }
@@ -91,7 +91,7 @@ struct Get {
   }
 };
 
-// Other settings that steps depend on.
+// Other settings that affect steps.
 template <class Coder, class Engine>
 void code_pace(Coder code, Engine& engine) {
   code(engine.target_itl_ms);
@@ -106,7 +106,7 @@ void code_pace(Coder code, Engine& engine) {
   if constexpr (!std::is_const_v<Engine>) engine.speculative = speculative;
 }
 
-// Absent: one group that sees everything.
+// Without groups: a single group with full attention.
 template <class Coder, class Engine>
 void code_groups(Coder code, Engine& engine) {
   bool has_groups = engine.kv_groups.has_value();
@@ -126,7 +126,7 @@ void code_groups(Coder code, Engine& engine) {
   }
 }
 
-// One number: 0 without a prefix cache, else 1 + the eviction policy's.
+// A single number: 0 without a prefix cache, otherwise 1 + the eviction policy.
 template <class Coder, class Engine>
 void code_caching(Coder code, Engine& engine) {
   enum class Caching : std::uint8_t { none };
@@ -190,7 +190,7 @@ void code_work(Coder code, W& work) {
   code(work.whole_prompt);
 }
 
-// Beside its id what K/V are kept under; its weights are no matter of decisions.
+// The adapter's id and the identity of its K/V. Decisions do not depend on its weights.
 template <class Coder, class R>
 void code_adapter(Coder code, R& request) {
   bool has_adapter = request.adapter != nullptr;
@@ -207,7 +207,7 @@ void code_adapter(Coder code, R& request) {
     request.adapter = std::make_shared<const RequestAdapter>(std::move(adapter));
 }
 
-// Fields that decisions depend on; how tokens are drawn does not matter to them.
+// The fields that affect decisions; sampling details do not.
 template <class Coder, class R>
 void code_request(Coder code, R& request) {
   auto& sampling = request.sampling;

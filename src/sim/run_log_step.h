@@ -1,7 +1,7 @@
 #pragma once
-// A step in a run's log: its sequences, and what the tiers of the KV cache did meanwhile. A step is written
-// as what changed since the one before. Only run_log.cc includes this. Errors: values that cannot be make the
-// reader fail. Threads: none.
+// Encodes a step of a run log: its sequences and the activity of the KV tiers. A step is stored as the
+// changes from the previous step. Included by run_log.cc only. Invalid values make the reader fail. Threads:
+// none.
 #include "sim/byte_coding.h"
 #include "sim/run_log.h"
 

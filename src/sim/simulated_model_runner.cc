@@ -19,7 +19,7 @@ void draw_beam(const ScheduledSequence& sequence, std::int32_t vocab_size, Seque
   const auto position = static_cast<std::uint64_t>(sequence.all_tokens.size());
   const double first = 0.05 + 0.95 * random_uniform(spec.seed, id, position);
   const double ratio = std::log1p(-first);
-  // Consecutive tokens from a random one on: all different.
+  // Consecutive tokens from a random start: all different.
   const std::uint64_t start = random_bits(spec.seed, ~id, position) % static_cast<std::uint64_t>(vocab_size);
   for (std::uint32_t i = 0; i < spec.num_candidates; ++i) {
     Candidate candidate;
@@ -30,7 +30,7 @@ void draw_beam(const ScheduledSequence& sequence, std::int32_t vocab_size, Seque
   }
 }
 
-// `position` in the random stream is so many places behind the first.
+// `behind`: number of positions after the first in the random stream.
 void draw_samples(const ScheduledSequence& sequence, std::int32_t behind, std::int32_t vocab_size,
                   SequenceResult& out) {
   const SampleSpec& spec = sequence.spec;
@@ -45,7 +45,7 @@ void draw_samples(const ScheduledSequence& sequence, std::int32_t behind, std::i
   }
 }
 
-// One entry for each prompt token whose log-probability this step's rows give.
+// Adds an entry for each prompt token whose log-probability follows from this step's rows.
 void add_prompt_logprobs(const ScheduledSequence& sequence, SequenceResult& out) {
   const auto first = static_cast<std::size_t>(sequence.num_computed_tokens);
   for (std::size_t i = first; i < first + sequence.tokens.size(); ++i) {

@@ -1,11 +1,10 @@
 #pragma once
-// SimulatedModelRunner: a model runner that computes nothing: it lets the time of the cost model pass and
-// answers with candidates that are a function of (seed, sequence, position). Sampled tokens are uniform over
-// the vocabulary. A beam's candidates have the log-probabilities of a geometric distribution whose first
+// SimulatedModelRunner: a model runner that computes nothing. It advances the clock by the cost model's time
+// and returns candidates that are a function of (seed, sequence, position). Sampled tokens are uniform over
+// the vocabulary. The candidates of a beam have the log-probabilities of a geometric distribution whose first
 // probability is itself uniform in [0.05, 1): certain in some steps, open in others, 1.5 nats on average.
-// It takes several batches at once: the time of one begins where that of the one before it ends.
-// Not for texts: nothing that depends on what tokens mean can be asked of it.
-// Threads: none; the simulation's.
+// Several batches may be in flight; each starts when the previous one ends. Tokens have no meaning.
+// Threads: none; owned by the simulation.
 #include <deque>
 
 #include "model_runner/model_runner.h"
@@ -19,7 +18,7 @@ namespace pagoda {
 
 class SimulatedModelRunner final : public ModelRunner {
  public:
-  // Borrows clock. paged: see step_cost(). map_tensors: that a page table maps for each block.
+  // Borrows `clock`. `paged`: see step_cost(). `map_tensors`: number of tensors mapped for each block.
   SimulatedModelRunner(const CostModel& model, std::vector<KvGroup> groups, VirtualClock& clock,
                        std::uint64_t seed = 0, bool paged = true, std::int32_t map_tensors = 1,
                        const SimulatedTierOptions& tiers = {})
@@ -38,7 +37,8 @@ class SimulatedModelRunner final : public ModelRunner {
   std::int32_t max_in_flight() const override { return 2; }
   void submit(const ScheduledBatch& batch) override;
   StepResult wait() override;
-  bool has_tier_news() const override { return tiers_.pending(); }  // wait() does so for it
+  // wait() advances the clock until the news is due
+  bool has_tier_news() const override { return tiers_.pending(); }
   void erase_tiers(TierRows) override { tiers_.erase_all(); }
   void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {
     tiers_.erase(what);
@@ -46,7 +46,7 @@ class SimulatedModelRunner final : public ModelRunner {
   }
 
   double busy_seconds() const { return busy_seconds_; }
-  // Lets so much more time pass in the next step.
+  // Lengthens the next step by `duration`.
   void stall(TimeNs duration) { stall_ += duration; }
   void fail_next() { fail_next_ = true; }
 
@@ -54,7 +54,7 @@ class SimulatedModelRunner final : public ModelRunner {
   struct Running {
     StepResult result;
     TimeNs finished = 0;
-    bool empty = false;  // a batch for tiers alone, which waits for their news
+    bool empty = false;  // a batch without sequences, which waits for news of the tiers
   };
   const CostModel model_;
   const std::vector<KvGroup> groups_;

@@ -1,14 +1,14 @@
 #pragma once
-// SimulatedPageMapper: what model_runner/page_mapper.h does, in simulated time: how long a step waits until
-// the pages that it needs are mapped, and what is mapped beside it for later ones. Maps nothing.
+// SimulatedPageMapper: simulates the time of model_runner/page_mapper.h: how long a step waits until its
+// pages are mapped, and how long mapping ahead for later steps takes beside it. Maps nothing.
 //
 //     step          |--- wait ---|------- computes -------|--- wait for the rest, then map ---|- computes -
 //     its thread                 |----------- maps ahead -------------|
 //
-// A call costs map_call_s and map_page_s for each of the driver's pages behind its blocks, or unmap_page_s;
-// every tensor has calls of its own. Ranks map at the same time. A cost model without map_page_bytes: free.
-// Not modelled: that the system has to find memory for a page which nobody has used yet.
-// Source: vAttention (arXiv 2405.04437) §6.2; PageMapper. Threads: none; the simulation's.
+// A call costs map_call_s plus map_page_s (or unmap_page_s) for each driver page of its blocks, and every
+// tensor has its own calls. Ranks map in parallel. Free if the cost model has no map_page_bytes. Not
+// modelled: the time that the system needs to find memory for a page used for the first time. Source:
+// vAttention (arXiv 2405.04437) §6.2; PageMapper. Threads: none; owned by the simulation.
 #include <span>
 
 #include "base/clock.h"
@@ -19,8 +19,9 @@
 
 namespace pagoda {
 
-// One rank's bytes of a block in one of `num_tensors`, in whole pages of the driver; 0 where mapping is free.
-// `tokens`: of a block. `pages_per_row`: of all KV groups together, among which a row's bytes are divided.
+// Returns one rank's bytes of a block in one of `num_tensors` tensors, rounded up to whole driver pages; 0 if
+// mapping is free. `tokens`: per block. `pages_per_row`: total over all KV groups, which share the bytes of a
+// row.
 double mapped_block_bytes(const CostModel& model, std::int32_t tokens, std::int32_t pages_per_row,
                           std::int32_t num_tensors);
 
@@ -29,9 +30,9 @@ class SimulatedPageMapper {
   // Borrows model.
   SimulatedPageMapper(const CostModel& model, std::span<const KvGroup> groups, std::int32_t num_tensors);
 
-  // Seconds that a step at `now` waits before it can compute.
+  // Returns the seconds that a step starting at `now` waits before it can compute.
   double map(std::span<const PageMapping> mappings, TimeNs now);
-  // Begins at `now`, beside the step.
+  // Starts at `now`, in parallel with the step.
   void map_ahead(std::span<const PageMapping> mappings, TimeNs now);
   MapStats take_stats();  // since the last call
 
@@ -40,7 +41,7 @@ class SimulatedPageMapper {
 
   const CostModel& model_;
   const std::int32_t num_tensors_;
-  double driver_pages_ = 0;  // pages of a block, in one tensor
+  double driver_pages_ = 0;  // driver pages per block and tensor
   TimeNs ahead_until_ = 0;
   MapStats stats_;
 };

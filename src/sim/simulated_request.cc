@@ -10,9 +10,9 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kHashedTokens = 512;  // that one of prefix_hash_ids stands for (Mooncake)
+constexpr std::size_t kHashedTokens = 512;  // tokens per entry of prefix_hash_ids (Mooncake)
 
-// Streams of the made-up tokens, so that no two sources meet.
+// Random streams of the synthetic tokens; a separate one for each source, so that their tokens differ.
 enum class Source : std::uint64_t { own = 0, hashed = 1, prefix = 2 };
 
 std::uint64_t stream_of(Source source, std::uint64_t id) {

@@ -57,7 +57,7 @@ std::optional<TimeNs> SimulatedTiers::next_done() const {
 
 void SimulatedTiers::store(const Move& move) {
   const bool full = num_used_ + move.num_blocks > options_.num_blocks;
-  // Longer unused than all that would have to go for it.
+  // True if the row is older than every row that would be evicted for it.
   const bool oldest = full && !by_use_.empty() && by_use_.begin()->first > move.use;
   if (move.num_blocks > options_.num_blocks || oldest) {
     news_.done.push_back({.ticket = move.ticket, .ok = false});

@@ -1,7 +1,7 @@
 #pragma once
-// SimulatedTiers: a host tier that costs time: rows go out and come in over a link of a given rate, one after
-// the other in each direction, and the rows used longest ago go when there are too many. Threads: none; the
-// simulation's.
+// SimulatedTiers: a host tier whose transfers take time. Rows move over a link of a given rate, sequentially
+// in each direction. The least recently used rows are evicted when the tier is full. Threads: none; owned by
+// the simulation.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -14,9 +14,9 @@
 namespace pagoda {
 
 struct SimulatedTierOptions {
-  std::int64_t num_blocks = 0;  // pages of the pool's size that it holds
+  std::int64_t num_blocks = 0;  // capacity, in pages of the pool's size
   double block_bytes = 0;
-  double bytes_per_s = 1;  // each way
+  double bytes_per_s = 1;  // in each direction
 };
 
 class SimulatedTiers {
@@ -25,7 +25,7 @@ class SimulatedTiers {
 
   void submit(const TierMoves& moves, TimeNs now);
   bool pending() const { return !fetches_.empty() || !stores_.empty() || !timers_.empty() || !news_.empty(); }
-  // When the next move ends; absent: there is none.
+  // Returns when the next move ends; nullopt if there is none.
   std::optional<TimeNs> next_done() const;
   TierNews take_news(TimeNs now);
   void erase(const TierErase& what);
@@ -52,9 +52,9 @@ class SimulatedTiers {
   const SimulatedTierOptions options_;
   std::unordered_map<TierKey, Row, TierKeyHasher> rows_;
   std::map<std::uint64_t, TierKey> by_use_;
-  std::int64_t num_used_ = 0;  // blocks
+  std::int64_t num_used_ = 0;  // in blocks
   std::deque<Move> fetches_, stores_, timers_;
-  TimeNs in_free_ = 0, out_free_ = 0;  // from then on the link has room
+  TimeNs in_free_ = 0, out_free_ = 0;  // when the link becomes free
   TierNews news_;
 };
 

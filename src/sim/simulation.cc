@@ -20,12 +20,12 @@ namespace {
 constexpr double kMaxSimulatedSeconds = 1e9;
 constexpr std::int64_t kProgressSteps = 512;
 
-// A client that will leave.
+// The time at which a client leaves.
 struct Departure {
   TimeNs time = 0;
   RequestId id{};
   std::size_t replica = 0;
-  std::int32_t index = -1;  // the answer that is ended; -1: the whole request
+  std::int32_t index = -1;  // the answer to end; -1: the whole request
   bool operator>(const Departure& other) const {
     return time != other.time ? time > other.time : id > other.id;
   }
@@ -89,7 +89,7 @@ class Run {
     return ok_status();
   }
 
-  // Every engine runs until it has nothing to do, or its next step would begin at `time` or later.
+  // Runs every engine until it is idle or its next step would begin at `time` or later.
   void advance_to(TimeNs time) {
     while (!departures_.empty() && departures_.top().time <= time) {
       const Departure departure = departures_.top();
@@ -135,7 +135,7 @@ class Run {
     const auto draw = [&](std::uint64_t stream) {
       return random_uniform(options_.faults->seed, stream, static_cast<std::uint64_t>(id));
     };
-    // From at once to long after it would have been served.
+    // From immediately to long after the expected end.
     const double patience = draw(2) * 2 * (0.01 + 0.05 * arrival.output_tokens);
     const TimeNs at = time + static_cast<TimeNs>(patience * 1e9);
     if (draw(1) < options_.faults->drop_share) departures_.push({at, id, replica});

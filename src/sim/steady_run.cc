@@ -7,10 +7,10 @@
 namespace pagoda {
 namespace {
 
-constexpr double kWarmUp = 0.1;   // share of the requests
+constexpr double kWarmUp = 0.1;   // share of requests not counted
 constexpr double kForEver = 1e5;  // seconds
 
-// Latencies of the requests after the warm-up.
+// Collects the latencies of the requests after the warm-up.
 class Tally {
  public:
   Tally(const PlanLimits& limits, std::int64_t num_requests, double most_late)
@@ -35,7 +35,7 @@ class Tally {
   bool is_decided() const {
     return run_.late_ttft * num_counted_ > most_late_ || num_late_tpot_ > most_late_;
   }
-  // Answers of one token have no time per token after the first.
+  // Answers of one token have no time per output token.
   SteadyRun take() && {
     if (run_.tpot.count() > 0) run_.late_tpot = num_late_tpot_ / static_cast<double>(run_.tpot.count());
     return std::move(run_);

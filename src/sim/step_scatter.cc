@@ -12,7 +12,7 @@ double StepScatter::next(bool has_prompts) {
   const std::vector<double>& quantiles =
       has_prompts && !model_.prompt_scatter.empty() ? model_.prompt_scatter : model_.decode_scatter;
   if (quantiles.empty()) return 1;
-  constexpr std::uint64_t kRadius = 1, kAngle = 2;  // streams
+  constexpr std::uint64_t kRadius = 1, kAngle = 2;  // random streams
   const double radius = std::sqrt(-2 * std::log1p(-random_uniform(seed_, kRadius, draws_)));
   const double angle = 2 * std::numbers::pi * random_uniform(seed_, kAngle, draws_);
   const double rho = draws_ == 0 ? 0 : model_.scatter_correlation;

@@ -1,8 +1,8 @@
 #pragma once
-// StepScatter: by how much the steps of a simulation are slower or faster than their cost, as those were that
-// the cost model was calibrated with: each step draws a quantile, correlated with the last steps' (a machine
-// that is slow in one step mostly is for a while). Not a model of why. The same seed draws the same. Without
-// quantiles every factor is 1. Threads: none.
+// StepScatter: random factors by which simulated steps are slower or faster than their predicted cost,
+// distributed like the steps of the calibration. Each step draws a quantile that is correlated with the
+// previous ones: a slow machine usually stays slow for a while. The causes are not modelled. Deterministic
+// for a seed. Without quantiles every factor is 1. Threads: none.
 #include <cstdint>
 
 #include "sim/cost_model.h"
@@ -11,17 +11,17 @@ namespace pagoda {
 
 class StepScatter {
  public:
-  // Borrows model.
+  // Borrows `model`.
   StepScatter(const CostModel& model, std::uint64_t seed) : model_(model), seed_(seed) {}
 
-  // The next step's factor on its cost.
+  // Returns the factor for the next step.
   double next(bool has_prompts);
 
  private:
   const CostModel& model_;
   const std::uint64_t seed_;
   std::uint64_t draws_ = 0;
-  double slow_ = 0;  // the part that lasts for a while, normally distributed
+  double slow_ = 0;  // the persistent component, normally distributed
 };
 
 }  // namespace pagoda

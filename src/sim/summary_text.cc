@@ -156,8 +156,8 @@ std::string summary_json(const SimulationSummary& s, const SimulationOptions& op
 
 std::string burst_warning(const SimulationSummary& s) {
   constexpr std::int64_t kFew = 20;
-  constexpr double kShare = 0.2;  // a steady state is below it, if its run is long enough
-  // All at once is a burst on purpose.
+  constexpr double kShare = 0.2;  // a steady state stays below this share if the run is long enough
+  // A workload whose requests all arrive at once is a burst on purpose.
   if (s.last_arrival_s <= 0 || s.arrived < kFew ||
       static_cast<double>(s.open_at_last_arrival) < kShare * static_cast<double>(s.arrived))
     return {};

@@ -1,6 +1,6 @@
 #pragma once
-// A simulation's results in writing: a table for people, JSON, a row of CSV, a plot. The same results give
-// the same bytes. Where they are written is not its business.
+// Formats a simulation's results: a table, JSON, a CSV row, a plot. Equal results give equal bytes. Does not
+// write files.
 // Threads: any.
 #include <string>
 
@@ -10,13 +10,13 @@ namespace pagoda {
 
 std::string summary_table(const SimulationSummary& summary);
 std::string summary_json(const SimulationSummary& summary, const SimulationOptions& options);
-// That the run was too short to say how a steady state would be, or more arrives than is served. Empty:
-// nothing.
+// Warns if the run was too short to show a steady state, or if more requests arrive than are served. Empty if
+// there is nothing to warn of.
 std::string burst_warning(const SimulationSummary& summary);
 
-std::string outcome_csv_header();                              // with its line end
-std::string outcome_csv_row(const SimulatedOutcome& outcome);  // the same
-// An SVG of requests running and waiting, and of the KV cache in use, against time.
+std::string outcome_csv_header();                              // with a newline
+std::string outcome_csv_row(const SimulatedOutcome& outcome);  // with a newline
+// Returns an SVG of running and waiting requests and of KV cache usage over time.
 std::string timeline_svg(const SimulationSummary& summary);
 
 }  // namespace pagoda

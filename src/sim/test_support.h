@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a workload from a list, a small cost model with round numbers, and the modes an engine has.
+// For tests: a workload from a list, a small cost model with round numbers, and checked options.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ inline WorkloadRequest request_at(double arrival_s, std::int32_t prompt, std::in
   return out;
 }
 
-// A step takes 10 ms; a token of it 1 ms more from the 11th on; nothing else costs anything to speak of.
+// A step takes 10 ms, plus 1 ms for each token from the 11th on. Other costs are negligible.
 inline CostModel plain_cost_model() {
   CostModel out;
   out.name = "plain";
@@ -32,15 +32,15 @@ inline CostModel plain_cost_model() {
   out.attention_width = 64;
   out.kv_bytes_per_token = 1024;
   out.kv_cache_bytes = 1024.0 * 16 * 256;
-  out.memory_bytes_per_s = 2e8;  // the weights in 10 ms
-  out.flops_per_s = 2e9;         // 1 ms a token
+  out.memory_bytes_per_s = 2e8;  // reads the weights in 10 ms
+  out.flops_per_s = 2e9;         // 1 ms per token
   out.attention_bytes_per_s = out.attention_flops_per_s = 1e18;
   out.link_bytes_per_s = 1e9;
   out.swap_bytes_per_s = 1e9;
   return out;
 }
 
-// A step of sequences that have so many tokens before the ones that they compute.
+// Builds a batch of sequences with given numbers of computed and new tokens.
 struct Batch {
   std::vector<TokenId> tokens = std::vector<TokenId>(4096, 1);
   ScheduledBatch batch;
@@ -54,7 +54,7 @@ struct Batch {
   }
 };
 
-// The options that flags give, which must be valid; with invariants checked after every step.
+// Unwraps valid options and enables the invariant checks after every step.
 inline SimulationOptions checked(Result<SimulationOptions> options) {
   EXPECT_TRUE(options) << (options ? "" : options.error().message());
   options->check_invariants = true;

@@ -1,4 +1,4 @@
-// The plot of a simulation: two panels over one time axis.
+// The plot of a simulation: two panels over a common time axis.
 #include <algorithm>
 
 #include "base/strings.h"

@@ -1,6 +1,7 @@
 #pragma once
-// VirtualClock: the time of a simulation. It moves only when somebody moves it, and never back.
-// Threads: none; the simulation's.
+// VirtualClock: the time of a simulation. It changes only through advance() and advance_to(), and never
+// backwards.
+// Threads: none; owned by the simulation.
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -8,7 +9,7 @@ namespace pagoda {
 
 class VirtualClock final : public Clock {
  public:
-  // Not 0, which in the engine means "not yet".
+  // Not 0, which means "not yet" in the engine.
   static constexpr TimeNs kStart = 1'000'000'000;
 
   TimeNs now() const override { return now_; }
