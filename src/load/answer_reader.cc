@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-// A message for a table or a JSON field: one line of bounded length.
+// Shortens a message to one line of bounded length, for a table or a JSON field.
 std::string short_message(std::string_view text) {
   std::string out(text.substr(0, 500));
   for (char& c : out)
@@ -67,7 +67,7 @@ void AnswerReader::event(TimeNs now, std::string_view data) {
 }
 
 void AnswerReader::add_chunk(TimeNs now) {
-  // A count that no answer can have is none: memory follows it.
+  // Ignore impossible counts, because memory is allocated according to the count.
   if (facts_.completion_tokens && (*facts_.completion_tokens < 0 || *facts_.completion_tokens > kMaxTokens))
     facts_.completion_tokens.reset();
   if (facts_.prompt_tokens) prompt_tokens_ = facts_.prompt_tokens;
@@ -89,8 +89,8 @@ void AnswerReader::add_chunk(TimeNs now) {
 }
 
 void AnswerReader::add_tokens(TimeNs now, const ChoiceFacts& facts, std::int64_t tokens) {
-  // Without a count, a chunk is a token if it has text: not the role that begins a chat stream, not the
-  // finish_reason that ends one.
+  // Without a count, a chunk with text counts as a token. The role that begins a chat stream and the
+  // finish_reason that ends one have no text.
   if (tokens == 0 || (tokens < 0 && facts.text.empty())) return;
   if (facts.index < 0 || facts.index >= static_cast<std::int64_t>(kMaxChoices)) {
     error_ = concat("malformed chunk: choice ", facts.index);
@@ -150,7 +150,7 @@ RequestOutcome AnswerReader::finish(std::int64_t prompt_tokens, std::string_view
       completion_tokens_.value_or(all_known_ ? known_tokens_ : std::max(num_chunks_, known_tokens_));
   if (outcome.error.empty() && outcome.output_tokens < 1) outcome.output_tokens = num_chunks_;
 
-  // Chunks without a count share what the usage says beyond one token each.
+  // Chunks without a count share the tokens of the usage that exceed one per chunk.
   const std::int64_t chunks_after = static_cast<std::int64_t>(gaps_.size());
   const std::int64_t tokens_after = outcome.output_tokens - static_cast<std::int64_t>(choices_.size());
   const float share = !all_known_ && chunks_after > 0 && tokens_after > chunks_after

@@ -11,7 +11,7 @@ ArrivalProcess::ArrivalProcess(double rate, double burstiness, std::uint64_t see
                                std::optional<std::int64_t> exact_count)
     : mean_gap_s_(std::isinf(rate) ? 0 : 1 / rate), burstiness_(burstiness), seed_(seed) {
   if (!exact_count || mean_gap_s_ == 0) return;
-  // Each gap is a function of its index: drawing them twice costs time and no memory.
+  // Each gap is a function of its index, so it can be drawn twice instead of being stored.
   double sum = 0;
   for (std::int64_t i = 0; i < *exact_count; ++i) sum += gap(static_cast<std::uint64_t>(i));
   if (sum > 0) mean_gap_s_ *= static_cast<double>(*exact_count) / sum;

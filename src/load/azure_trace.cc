@@ -1,4 +1,4 @@
-// Azure's CSV: TIMESTAMP,ContextTokens,GeneratedTokens, a request a line, at wall-clock times.
+// Azure's CSV form: TIMESTAMP,ContextTokens,GeneratedTokens, one request per line, with wall-clock times.
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -27,7 +27,8 @@ bool literal(std::string_view& text, char c) {
   return true;
 }
 
-// "2023-11-16 18:15:46.6805900", also with 'T' and with an offset "+00:00" or 'Z' behind; seconds since 1970.
+// Parses "2023-11-16 18:15:46.6805900", optionally with 'T' and a trailing offset "+00:00" or 'Z'. Returns
+// seconds since 1970.
 std::optional<double> parse_time(std::string_view text) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
   if (!digits(text, 4, year) || !literal(text, '-') || !digits(text, 2, month) || !literal(text, '-') ||

@@ -18,7 +18,7 @@ Status scan_text(JsonCursor& json, ChoiceFacts& choice) {
   return ok_status();
 }
 
-// Absent where the value is no integer.
+// nullopt if the value is not an integer.
 Status scan_integer(JsonCursor& json, std::optional<std::int64_t>& out) {
   std::string_view text;
   PAGODA_RETURN_IF_ERROR(json.raw_value(text));
@@ -29,13 +29,13 @@ Status scan_integer(JsonCursor& json, std::optional<std::int64_t>& out) {
   return ok_status();
 }
 
-// True or a string: the value is there.
+// True if the value begins with `first`.
 Status scan_flag(JsonCursor& json, char first, bool& out) {
   out = json.peek() == first;
   return json.skip_value();
 }
 
-enum class Level { choice, inner };  // inner: a choice's delta or message, which has none of its own
+enum class Level { choice, inner };  // inner: a choice's delta or message, which cannot contain another
 
 Status scan_choice(JsonCursor& json, ChoiceFacts& choice, Level level = Level::choice) {
   return json.read_object([&](std::string_view name) -> Status {
@@ -67,7 +67,7 @@ Status scan_usage(JsonCursor& json, ChunkFacts& facts) {
     if (name == "prompt_tokens") return scan_integer(json, facts.prompt_tokens);
     if (name == "completion_tokens" || name == "output_tokens")
       return scan_integer(json, facts.completion_tokens);
-    if (name == "input_tokens" || name == "cache_read_input_tokens") {  // Messages counts them apart
+    if (name == "input_tokens" || name == "cache_read_input_tokens") {  // Messages counts these separately
       std::optional<std::int64_t> part;
       PAGODA_RETURN_IF_ERROR(scan_integer(json, part));
       facts.prompt_tokens = facts.prompt_tokens.value_or(0) + part.value_or(0);
@@ -99,7 +99,7 @@ bool ends_stream(std::string_view type) {
   return type == "message_stop" || type == "response.completed" || type == "response.incomplete";
 }
 
-// Scans the member `name` of a chunk; `choice` is that of a protocol without `choices`.
+// Scans the member `name` of a chunk. `choice` is the only choice in a protocol without `choices`.
 Status scan_other(JsonCursor& json, std::string_view name, ChunkFacts& facts, ChoiceFacts& choice) {
   if (name == "type" && json.peek() == '"') {
     std::string_view type;
@@ -138,7 +138,7 @@ Status scan_member(JsonCursor& json, std::string_view name, ChunkFacts& facts) {
   if (name == "error") return scan_error(json, facts);
   ChoiceFacts choice;
   PAGODA_RETURN_IF_ERROR(scan_other(json, name, facts, choice));
-  if (!choice.text.empty()) facts.choices.push_back(choice);  // a chunk without a text is no token
+  if (!choice.text.empty()) facts.choices.push_back(choice);  // a chunk without text is no token
   return ok_status();
 }
 

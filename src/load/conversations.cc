@@ -13,7 +13,7 @@ WorkloadRequest Conversations::next(double arrival_s) {
   const bool opens = draws.uniform() < options_.new_share || begun_.empty();
   if (opens) {
     Conversation fresh{.number = num_conversations_++, .rounds_left = 1};
-    // Geometric from 1 on: how often "another one" is drawn.
+    // Geometric, at least 1: counts how often another round is drawn.
     const double another = 1 - 1.0 / std::max(1, options_.mean_rounds);
     if (another > 0) fresh.rounds_left += static_cast<std::int64_t>(-draws.exponential() / std::log(another));
     begun_.push_back(fresh);
@@ -29,7 +29,7 @@ WorkloadRequest Conversations::next(double arrival_s) {
   request.prompt_tokens = static_cast<std::int32_t>(kept);
   request.output_tokens = std::min(lengths.output_tokens, std::max(options_.max_answer_tokens, 1));
   request.shared_prefix_tokens = request.prompt_tokens;
-  // After a cut the tokens stand elsewhere: another prefix.
+  // After a cut the tokens have other positions, which makes a different prefix.
   request.shared_prefix_id =
       random_bits(options_.seed, chosen.number, static_cast<std::uint64_t>(whole - kept));
   chosen.said_tokens = whole + request.output_tokens;

@@ -1,12 +1,12 @@
 #pragma once
-// Conversations: chat workloads from any generator of single rounds, as the paper's artifact makes its
-// chatbot. Each arrival opens a new conversation with probability new_share, else it continues one that has
-// begun, any of them with equal chance; where none has rounds left it opens one. A round's prompt is what was
-// said so far and the new question, cut to its last history_tokens; its answer may have what then is left of
-// the model's window. How many rounds a conversation has is geometric with mean mean_rounds: of ShareGPT's
-// conversations 20, 16, 11, 9, 7 % have 1, 2, 3, 4, 5 rounds (5,678 of them, as published with
-// sarathi-serve), a geometric of mean 5 20, 16, 13, 10, 8. An open loop: it does not wait for the answer
-// before it asks on. Requests of one conversation name it as their shared prefix while nothing has been cut.
+// Conversations: makes chat workloads from any generator of single rounds, like the chatbot of the paper's
+// artifact. An arrival opens a conversation with probability new_share, or if none has rounds left. Otherwise
+// it continues one chosen uniformly. A prompt is the conversation so far plus the new question, cut to its
+// last history_tokens; the answer is limited by the rest of the window. The number of rounds is geometric
+// with mean mean_rounds: of ShareGPT's conversations 20, 16, 11, 9, 7 % have 1, 2, 3, 4, 5 rounds (5,678 of
+// them, as published with sarathi-serve); a geometric distribution of mean 5 gives 20, 16, 13, 10, 8. Open
+// loop: it does not wait for answers. Until the first cut, a conversation's requests name it as their shared
+// prefix.
 // Source: PagedAttention (SOSP'23) §6.4 and its artifact (generate_chatbot_requests, benchmark_chatbot.py).
 // Threads: none.
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ConversationOptions {
 
 class Conversations {
  public:
-  // lengths(round): of the round-th round that is asked for.
+  // lengths(round): the lengths of the round-th round requested.
   Conversations(const ConversationOptions& options, std::function<RequestLengths(std::uint64_t)> lengths)
       : options_(options), lengths_(std::move(lengths)) {}
 
@@ -44,7 +44,7 @@ class Conversations {
 
   ConversationOptions options_;
   std::function<RequestLengths(std::uint64_t)> lengths_;
-  std::vector<Conversation> begun_;  // those with rounds left
+  std::vector<Conversation> begun_;  // conversations with rounds left
   std::uint64_t num_conversations_ = 0, num_rounds_ = 0;
 };
 

@@ -15,7 +15,7 @@ std::uint64_t Draws::bits() { return random_bits(seed_, stream_, position_++); }
 double Draws::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
 
 std::int64_t Draws::between(std::int64_t low, std::int64_t high) {
-  // 128 bits of product instead of a remainder: no bias that 2^64 draws would show.
+  // Uses the upper half of a 128-bit product instead of a remainder: the bias would not show in 2^64 draws.
   const auto width = static_cast<unsigned __int128>(high - low) + 1;
   return low + static_cast<std::int64_t>((width * bits()) >> 64);
 }
@@ -35,7 +35,7 @@ double Draws::gamma(double shape) {
     return larger * std::pow(1 - uniform(), 1 / shape);
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-  for (;;) {  // accepts 95 % and more of the draws
+  for (;;) {  // accepts at least 95 % of the draws
     const double x = normal();
     const double v = std::pow(1 + c * x, 3);
     if (v <= 0) continue;

@@ -1,7 +1,7 @@
 #pragma once
-// Draws: a run of random numbers that belongs to one thing (one request's lengths, one gap between arrivals)
-// and depends on (seed, stream, item) only, so that a workload is the same whatever else is drawn.
-// Not the standard library's distributions: those differ between libraries.
+// Draws: a sequence of random numbers for one item (the lengths of a request, a gap between arrivals). It
+// depends only on (seed, stream, item), so a workload does not change with other draws. Does not use the
+// standard library's distributions, which differ between implementations.
 // Sources: Box-Muller; gamma: Marsaglia & Tsang, "A simple method for generating gamma variables" (2000).
 // Threads: none.
 #include <cstdint>
@@ -15,7 +15,7 @@ class Draws {
 
   double uniform();  // in [0, 1)
   std::uint64_t bits();
-  std::int64_t between(std::int64_t low, std::int64_t high);  // both included; low <= high
+  std::int64_t between(std::int64_t low, std::int64_t high);  // inclusive; low <= high
   double normal();                                            // mean 0, standard deviation 1
   double exponential();                                       // mean 1
   double gamma(double shape);                                 // mean `shape`; shape > 0

@@ -1,7 +1,7 @@
 #pragma once
-// FakeServer, for tests and benches only: an HTTP server on loopback, on a thread of its own, that answers as
-// its script says. One coroutine a connection, so that a thousand slow streams cost no thread each.
-// Threads: the script runs on the server's thread.
+// FakeServer, for tests and benchmarks only: an HTTP server on loopback that answers as its script says. Runs
+// one coroutine per connection on a single thread, so that a thousand slow streams need no thread each.
+// Threads: the script runs on the server's own thread.
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -30,14 +30,14 @@ class FakeServer {
   using Tcp = boost::asio::ip::tcp;
   static constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-  // One request's connection, for the script.
+  // The connection of one request, for the script.
   struct Call {
     Tcp::socket& socket;
     std::string head, body;
-    std::int64_t number;      // requests so far, from 0
-    std::int64_t connection;  // connections so far, from 0
+    std::int64_t number;      // index of the request, from 0
+    std::int64_t connection;  // index of the connection, from 0
 
-    // Sends bytes as they are; false: the client is gone.
+    // Sends the bytes unchanged. Returns false if the client has disconnected.
     boost::asio::awaitable<bool> send(std::string bytes) {
       const auto buffer = boost::asio::buffer(bytes);
       const auto [error, count] = co_await boost::asio::async_write(socket, buffer, kAwait);
@@ -48,7 +48,7 @@ class FakeServer {
       co_await timer.async_wait(kAwait);
     }
   };
-  // True: the connection is kept for another request.
+  // Returns true to keep the connection for another request.
   using Script = std::function<boost::asio::awaitable<bool>(Call&)>;
 
   explicit FakeServer(Script script) : script_(std::move(script)), acceptor_(context_) {

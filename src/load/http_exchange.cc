@@ -21,7 +21,7 @@ using ErrorCode = boost::system::error_code;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadSize = std::size_t{32} << 10;
 
-// An answer's head and body, given to the reader as they come.
+// Passes an answer's head and body to the reader as they arrive.
 class AnswerParser final : public http::basic_parser<false> {
  public:
   explicit AnswerParser(AnswerReader& reader) : reader_(reader) {
@@ -92,7 +92,8 @@ asio::awaitable<std::string> HttpExchange::run(const std::string& request, Answe
   waiting_since_ = SteadyClock().now();
   const auto bytes = asio::buffer(request);
   const auto [write_error, written] = co_await asio::async_write(socket_, bytes, kAwait);
-  // An answer may come before all was sent (413): what is there is read even so.
+  // The server may answer before it has received the whole request (413), so read the answer even if writing
+  // failed.
   AnswerParser parser(reader);
   buffer_.clear();
   const auto space = asio::buffer(space_);

@@ -1,10 +1,8 @@
 #pragma once
-// HttpExchange: one client connection and the request-and-answer exchanges on it, one after the other.
-// Not a pool, not a retry: http_load.cc has those. Only for load/: brings Asio.
-//
-// Time limits are not kept here by timers, which would be set anew with every chunk: whoever owns the
-// exchange looks at waiting_since() now and then and calls time_out(). Threads: those of its executor, which
-// must be one.
+// HttpExchange: one client connection and the successive requests on it. Pooling and retries are in
+// http_load.cc. Only for load/, because it includes Asio.
+// It has no timers, which would have to be reset for every chunk: the owner polls waiting_since() and calls
+// time_out(). Threads: those of its executor, which must be single-threaded.
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
@@ -20,22 +18,22 @@ class HttpExchange {
  public:
   explicit HttpExchange(boost::asio::any_io_executor executor);
 
-  // The reason it failed; empty: connected.
+  // Returns the reason for a failure; empty if connected.
   boost::asio::awaitable<std::string> connect(const boost::asio::ip::tcp::resolver::results_type& addresses);
-  // Sends `request` whole and gives the answer to `reader`. The reason it failed; empty: the answer is
-  // complete.
+  // Sends the whole request and passes the answer to `reader`. Returns the reason for a failure; empty if the
+  // answer is complete.
   boost::asio::awaitable<std::string> run(const std::string& request, AnswerReader& reader);
 
   bool connecting() const { return connecting_; }
   bool reusable() const { return reusable_; }
   bool timed_out() const { return !time_out_reason_.empty(); }
-  bool got_bytes() const { return got_bytes_; }  // whether the last request had any answer
+  bool got_bytes() const { return got_bytes_; }  // whether any bytes of the last answer arrived
   TimeNs waiting_since() const { return waiting_since_; }
   void time_out(std::string reason);
 
  private:
   boost::asio::ip::tcp::socket socket_;
-  std::string buffer_;  // bytes that are not parsed yet
+  std::string buffer_;  // bytes not parsed yet
   std::vector<char> space_;
   std::string time_out_reason_;
   TimeNs waiting_since_ = 0;

@@ -26,7 +26,7 @@ using Tcp = asio::ip::tcp;
 
 constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr milliseconds kSweepEvery{50};
-constexpr milliseconds kAfterDone{1000};  // for an answer's end once [DONE] has come
+constexpr milliseconds kAfterDone{1000};  // grace period for the end of an answer after [DONE]
 
 double process_cpu_s() {
   rusage usage{};
@@ -35,7 +35,7 @@ double process_cpu_s() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// As many connections as the system allows: a thousand streams pass the usual soft limit.
+// Raises the limit on open files as far as the system allows: a thousand streams exceed the usual soft limit.
 void raise_file_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -72,7 +72,7 @@ class LoadRun {
         changed_(context),
         sweep_timer_(context) {}
 
-  // All requests, to their end.
+  // Sends all requests and waits for their ends.
   asio::awaitable<void> run() {
     start_ = SteadyClock().now();
     auto sweeping = sweep();
@@ -124,7 +124,7 @@ class LoadRun {
     while (options_.max_concurrency && running_ >= *options_.max_concurrency) co_await change();
   }
 
-  // Until a request has ended.
+  // Waits until a request has ended, for a second at most.
   asio::awaitable<void> change() {
     changed_.expires_after(std::chrono::seconds(1));
     co_await changed_.async_wait(kAwaited);
@@ -154,7 +154,8 @@ class LoadRun {
       running.reader = &reader;
       if (failure.empty()) failure = co_await running.exchange->run(message, reader);
       running.reader = nullptr;
-      // The server may close a kept connection at any time; that costs a new one, not the request.
+      // The server may close an idle connection at any time. In that case retry the request on a new
+      // connection.
       if (!failure.empty() && !fresh && !running.exchange->got_bytes() && !running.exchange->timed_out()) {
         fresh = true;
         continue;
@@ -170,7 +171,7 @@ class LoadRun {
     changed_.cancel();
   }
 
-  // Ends exchanges that have waited too long, and tells the progress.
+  // Ends exchanges that have waited too long, and reports progress.
   asio::awaitable<void> sweep() {
     while (!ended_) {
       sweep_timer_.expires_after(kSweepEvery);
@@ -273,7 +274,7 @@ Result<LoadResult> run_load(Workload& workload, const LoadOptions& options) {
     auto result = run.result();
     if (result) result->cpu_s = process_cpu_s() - cpu_before;
     return result;
-  } catch (const std::exception& error) {  // Asio and memory; no exception leaves the folder
+  } catch (const std::exception& error) {  // from Asio or memory allocation; no exception leaves the folder
     return internal_error(concat("the load generator stopped: ", error.what()));
   }
 }

@@ -1,4 +1,4 @@
-// The forms with one JSON object a line: ours, vLLM's "custom" and Mooncake's.
+// The forms with one JSON object per line: our own, vLLM's "custom" and Mooncake's.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -68,8 +68,8 @@ class JsonlTrace final : public Workload {
     request.prompt_tokens = prompt;
     request.output_tokens = output;
     request.arrival_s = arrival.value_or(std::numeric_limits<double>::quiet_NaN());
-    // A known text says itself what is shared; ids beside text are only marks (WMT's k-shot files give one id
-    // to a 25-token prefix).
+    // If the text is known, sharing follows from the text, and the ids are only labels (WMT's k-shot files
+    // give one id to a 25-token prefix).
     if (text)
       request.prompt = std::move(*text);
     else

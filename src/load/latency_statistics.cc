@@ -11,7 +11,7 @@ constexpr double kLargest = 1e6;
 const double kLogWidth = std::log(1.005);
 const std::size_t kNumBuckets = static_cast<std::size_t>(std::log(kLargest / kSmallest) / kLogWidth) + 3;
 
-// Bucket 0 holds everything under kSmallest; bucket i the values from kSmallest * 1.005^(i-1).
+// Bucket 0 holds all values below kSmallest; bucket i starts at kSmallest * 1.005^(i-1).
 std::size_t bucket_of(double value) {
   if (value < kSmallest) return 0;
   const double index = std::floor(std::log(value / kSmallest) / kLogWidth) + 1;
@@ -79,7 +79,7 @@ double LatencySketch::percentile(double percent) const {
   if (count_ == 0) return 0;
   const double rank = std::clamp(percent, 0.0, 100.0) / 100 * static_cast<double>(count_ - 1);
   const auto below = static_cast<std::int64_t>(rank);
-  // The values at ranks `below` and `below + 1`, then linear between them.
+  // The values at ranks `below` and `below + 1`; the result is interpolated between them.
   double values[2] = {max_, max_};
   std::int64_t seen = 0;
   int found = 0;

@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-constexpr int kMaxRedraws = 1000;  // a bound for max_model_len far below what the tables have
+constexpr int kMaxRedraws = 1000;  // in case max_model_len is far below the lengths in the table
 
 RequestLengths draw(std::span<const LengthPair> table, Draws& draws, std::int32_t max_model_len) {
   for (int i = 0; i < kMaxRedraws; ++i) {

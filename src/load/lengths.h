@@ -1,9 +1,8 @@
 #pragma once
-// How long prompts and answers are, drawn per request. Not arrivals, not text.
-//
+// Draws the lengths of prompts and answers of each request. Arrivals and texts are elsewhere.
 // sharegpt and alpaca draw from the lengths of the data themselves (load/length_tables.h); pairs with more
 // than max_model_len tokens (2,048, OPT's) are drawn again. A prompt and its answer are drawn together. All
-// answers of one request, samples or beams, have the one length drawn, as in the paper's artifact. Source:
+// answers of one request, samples or beams, have the same drawn length, as in the paper's artifact. Source:
 // PagedAttention (SOSP'23) §6.1, Fig. 11; the artifact of the paper.
 #include <cstdint>
 
@@ -12,7 +11,7 @@
 namespace pagoda {
 
 struct TokenRange {
-  std::int32_t low = 1, high = 1;  // both included
+  std::int32_t low = 1, high = 1;  // inclusive
 };
 
 struct RequestLengths {

@@ -1,5 +1,5 @@
 #pragma once
-// ListWorkload: requests that are all known, in the order of their arrival.
+// ListWorkload: a workload from a list of requests in order of arrival.
 #include <cstddef>
 #include <utility>
 #include <vector>

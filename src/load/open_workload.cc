@@ -1,4 +1,4 @@
-// From a spec to a workload: a source of lengths or a trace, arrivals on top, then the decoding variant.
+// Builds a workload from a spec: a source of lengths or a trace, then arrivals, then the decoding variant.
 #include <cmath>
 
 #include "base/assign_or_return.h"
@@ -59,14 +59,14 @@ Status check_spec(const WorkloadSpec& spec) {
   return ok_status();
 }
 
-// n, best_of, beam and the shared prefix, the same for every source.
+// Sets n, best_of, beam and the shared prefix, for every source.
 void apply_variant(const WorkloadSpec& spec, std::uint64_t index, WorkloadRequest& request) {
   request.n = spec.n;
   request.best_of = spec.best_of > 0 ? spec.best_of : spec.n;
   request.beam_width = spec.beam_width;
   if (spec.prefix_tokens == 0) return;
   Draws draws(spec.seed, Draws::Stream::prefix, index);
-  request.prompt.clear();  // the text has no such prefix: only lengths are left
+  request.prompt.clear();  // the text does not have this prefix; only lengths remain
   request.prefix_hash_ids.clear();
   request.prompt_tokens = static_cast<std::int32_t>(
       std::min<std::int64_t>(std::int64_t{request.prompt_tokens} + spec.prefix_tokens, kMaxTraceTokens));

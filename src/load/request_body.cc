@@ -14,7 +14,7 @@ namespace {
 constexpr std::int32_t kTokensPerHash = 512;
 enum : std::uint64_t { kOwnStream = 1, kPrefixStream, kHashStream };
 
-// One token each in the byte-pair vocabularies in use, with the space before them.
+// Each is a single token, with its leading space, in common byte-pair vocabularies.
 constexpr std::array<std::string_view, 64> kWords = {
     "the",   "of",    "and",  "to",   "in",    "is",    "that", "for",  "it",    "as",    "was",
     "with",  "be",    "by",   "on",   "not",   "he",    "this", "are",  "or",    "his",   "from",
@@ -57,12 +57,12 @@ std::string made_up_words(const WorkloadRequest& request, std::uint64_t index, c
 
 std::string quoted(const std::string& text) { return boost::json::serialize(boost::json::string(text)); }
 
-// One choice, and no words of OpenAI's completions.
+// Writes the body for an endpoint with a single choice and other fields than OpenAI's completions.
 std::string write_other(const WorkloadRequest& request, const std::string& prompt,
                         const BodyOptions& options) {
   using Endpoint = BodyOptions::Endpoint;
   const char* const ignore_eos = options.ignore_eos ? ",\"ignore_eos\":true" : "";
-  if (options.endpoint == Endpoint::embeddings)  // a vector comes whole
+  if (options.endpoint == Endpoint::embeddings)  // vectors are not streamed
     return concat("{\"model\":", quoted(options.model), ",\"input\":", prompt, options.extra_members, "}");
   std::string body = concat("{\"model\":", quoted(options.model), ",\"stream\":true");
   const std::string messages = concat(R"(,"messages":[{"role":"user","content":)", prompt, "}]");
@@ -102,7 +102,7 @@ std::string write_body(const WorkloadRequest& request, std::uint64_t index, cons
   else
     body += concat(",\"prompt\":", prompt, ",\"max_tokens\":", request.output_tokens);
   body += R"(,"stream":true,"stream_options":{"include_usage":true)";
-  // With several choices the count of one chunk does not say whose tokens they are.
+  // With several choices the count in a chunk does not tell which choice the tokens belong to.
   if (options.continuous_usage && request.n == 1 && request.beam_width == 0)
     body += ",\"continuous_usage_stats\":true";
   body += "}";

@@ -1,9 +1,9 @@
 #pragma once
-// Writes the JSON body of one request of a workload. Prompts known only by length are made up: random token
-// ids where the server takes them, else short words. Equal prefixes of a workload (shared_prefix_id,
-// prefix_hash_ids) become equal tokens; everything else differs between requests, so that nothing is found in
-// a prefix cache by accident.
-// Threads: none; reading is safe from several.
+// Writes the JSON body of a workload's request. Prompts known only by length are synthetic: random token ids
+// if the server accepts them, otherwise short words. Equal prefixes of a workload (shared_prefix_id,
+// prefix_hash_ids) become equal tokens; all other tokens differ between requests, so that there are no
+// accidental prefix-cache hits.
+// Threads: none; concurrent reads are safe.
 #include <cstdint>
 #include <string>
 
@@ -16,21 +16,21 @@ struct BodyOptions {
   enum class MadeUp { token_ids, words };
   Endpoint endpoint = Endpoint::completions;
   MadeUp made_up = MadeUp::token_ids;
-  std::int32_t token_low = 100, token_high = 29'999;  // ids to draw from, both included
+  std::int32_t token_low = 100, token_high = 29'999;  // range of ids to draw from, inclusive
   std::string model;
   bool ignore_eos = false;
-  // Asks for the count of tokens in every chunk (vLLM and Pagoda have it; OpenAI itself would refuse).
+  // Requests the token count in every chunk (supported by vLLM and Pagoda; OpenAI itself would refuse).
   bool continuous_usage = true;
-  std::string extra_members;  // ',"temperature":0,"top_p":1': appended as it stands
+  std::string extra_members;  // ',"temperature":0,"top_p":1': appended unchanged
   std::uint64_t seed = 0;
 };
 
-// Whether a request of this many choices can be asked of it.
+// True if the endpoint supports several choices per request.
 inline bool has_choices(BodyOptions::Endpoint endpoint) {
   return endpoint == BodyOptions::Endpoint::completions || endpoint == BodyOptions::Endpoint::chat;
 }
 
-// `index` is the request's number in the run.
+// `index`: the request's number in the run.
 std::string write_body(const WorkloadRequest& request, std::uint64_t index, const BodyOptions& options);
 
 }  // namespace pagoda

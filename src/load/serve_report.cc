@@ -20,7 +20,7 @@ namespace json = boost::json;
 constexpr std::size_t kWidth = 50;
 
 struct Section {
-  const char* name;     // as in --percentile-metrics and the JSON
+  const char* name;     // in --percentile-metrics and the JSON
   const char* letters;  // in the table
   const char* title;
   LatencyMetric ServeSummary::* metric;
@@ -41,7 +41,7 @@ LatencyMetric make_metric(std::vector<double> milliseconds) {
   return metric;
 }
 
-// "99", "99.9": as Python writes the number.
+// Formats a percentile as Python does: "99", "99.9".
 std::string percentile_word(double percent) {
   char buffer[32];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, percent);
@@ -63,8 +63,8 @@ std::string row(std::string_view label, const std::string& value) {
 std::string row(std::string_view label, double value) { return row(label, fixed(value, 2)); }
 std::string row(std::string_view label, std::int64_t value) { return row(label, std::to_string(value)); }
 
-// Tokens in the best second and requests under way in the fullest one, as vLLM counts them: by whole seconds
-// since the first request, one token at each of a request's times.
+// Finds the tokens in the busiest second and the most concurrent requests, counted as in vLLM: by whole
+// seconds since the first request, with one token at each of a request's times.
 void find_peaks(const LoadResult& result, ServeSummary& summary) {
   double first = 0, last = 0;
   bool any = false;

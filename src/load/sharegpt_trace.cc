@@ -1,5 +1,5 @@
-// ShareGPT's own form: an array of conversations, or one conversation a line. The array is cut into its
-// elements byte by byte, so that a file of 600 MB is never in memory at once.
+// ShareGPT's own form: an array of conversations, or one conversation per line. The array is split into its
+// elements byte by byte, so that a file of 600 MB is never in memory as a whole.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -45,7 +45,7 @@ class ShareGptTrace final : public Workload {
     return c;
   }
 
-  // The text of the next element into element_; false at the end.
+  // Reads the text of the next element into element_. Returns false at the end.
   Result<bool> next_element() {
     int c = next_not_blank();
     if (!started_) {
@@ -113,7 +113,8 @@ class ShareGptTrace final : public Workload {
     for (std::size_t i = 0; i + 1 < array.size() && rounds < options_.max_rounds; ++i) {
       std::string who, question, answer;
       PAGODA_RETURN_IF_ERROR(read_turn(array[i], i, who, question));
-      // One round: vLLM's benchmark takes the first two turns whoever speaks; with rounds a person asks.
+      // With one round, as in vLLM's benchmark, the first two turns count whoever speaks. With several
+      // rounds, a question must come from the user.
       if (options_.max_rounds > 1 && !from_user(who)) continue;
       PAGODA_RETURN_IF_ERROR(read_turn(array[i + 1], i + 1, who, answer));
       PAGODA_ASSIGN_OR_RETURN(const auto prompt, count(question));
@@ -123,7 +124,7 @@ class ShareGptTrace final : public Workload {
       if (options_.max_rounds == 1) break;
       history += prompt + output;
       history_text += question + "\n" + answer + "\n";
-      ++i;  // the answer is no question
+      ++i;  // skip the answer
     }
     return ok_status();
   }

@@ -1,7 +1,8 @@
 #pragma once
-// SseScanner: server-sent events out of bytes that come in any pieces. Gives each event's data; comments and
-// other fields are skipped. An event whole in one piece is given without being copied.
-// Source: WHATWG HTML §9.2, event streams; only `data` is looked at.
+// SseScanner: parses server-sent events from bytes that arrive in arbitrary pieces, and passes on the data of
+// each event. Comments and fields other than `data` are skipped. An event that arrives in one piece is not
+// copied.
+// Source: WHATWG HTML §9.2, event streams.
 // Threads: none.
 #include <cstddef>
 #include <string>
@@ -11,23 +12,24 @@ namespace pagoda {
 
 class SseScanner {
  public:
-  // A stream is refused when one event grows beyond this.
+  // Larger events are an error.
   static constexpr std::size_t kMaxEventBytes = std::size_t{16} << 20;
 
-  // Calls event(std::string_view data) for every event that ends in `bytes`. False: an event is too large.
+  // Calls event(std::string_view data) for every event that ends in `bytes`. Returns false if an event is too
+  // large.
   template <class OnEvent>
   bool feed(std::string_view bytes, OnEvent&& event);
 
-  // The stream has ended: an event that no blank line ended counts too, as clients in use have it.
+  // Call at the end of the stream. A last event without a blank line counts, too, as in common clients.
   template <class OnEvent>
   void finish(OnEvent&& event);
 
  private:
-  // One line without its end. True: it ends an event, whose data is in data_.
+  // Takes a line without its end. Returns true if the line ends an event, whose data is then in data_.
   bool take_line(std::string_view line);
 
-  std::string partial_;  // a line that has not ended
-  std::string data_;     // data of the event so far
+  std::string partial_;  // an incomplete line
+  std::string data_;     // data of the current event
   bool has_data_ = false;
 };
 
@@ -46,7 +48,7 @@ bool SseScanner::feed(std::string_view bytes, OnEvent&& event) {
       line = partial_;
     }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    // The usual event, "data: X" and a blank line, both here.
+    // The common case: "data: X" and the blank line are both in `bytes`.
     const bool ends = bytes.starts_with('\n') || bytes.starts_with("\r\n");
     if (!has_data_ && ends && line.starts_with("data:")) {
       line.remove_prefix(line.size() > 5 && line[5] == ' ' ? 6 : 5);

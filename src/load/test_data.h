@@ -6,7 +6,7 @@
 
 namespace pagoda {
 
-// Empty: they are not here.
+// Empty if the data is not available.
 inline std::string test_data_folder() {
   const char* const given = std::getenv("PAGODA_SHARED_DATA");
   for (const std::string& path :

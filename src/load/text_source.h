@@ -1,6 +1,6 @@
 #pragma once
-// TextSource: a file's bytes in order, through one fixed buffer, with the line number for messages. Lines are
-// bounded: a file without newlines costs no more memory than a file with them.
+// TextSource: reads a file through one fixed buffer and tracks the line number for messages. The length of a
+// line is bounded, so a file without newlines needs no more memory than others.
 // Threads: none.
 #include <cstdint>
 #include <istream>
@@ -15,30 +15,30 @@ namespace pagoda {
 
 class TextSource {
  public:
-  // Owns `stream`; `name` is how messages call it.
+  // Owns `stream`; `name` is used in messages.
   TextSource(std::unique_ptr<std::istream> stream, std::string name);
 
-  // The next bytes, without taking them: at least `bytes` where the file has them, at most the buffer.
+  // Returns the next bytes without consuming them: at least `bytes` unless the file ends, at most the buffer.
   std::string_view peek(std::size_t bytes);
-  // The next byte; -1 at the end.
+  // Returns the next byte, or -1 at the end.
   int get() {
     if (begin_ == end_ && !fill()) return -1;
     const char byte = buffer_[begin_++];
     line_ += byte == '\n';
     return static_cast<unsigned char>(byte);
   }
-  // The next line that is not blank, without its end ("\n" or "\r\n"); false at the end of the file.
-  // corrupt_data: longer than max_bytes.
+  // Reads the next nonblank line without its end ("\n" or "\r\n"). Returns false at the end of the file.
+  // corrupt_data: the line is longer than max_bytes.
   Result<bool> next_line(std::string& line, std::size_t max_bytes);
 
-  // corrupt_data with "NAME:LINE: " before the message; the line that next_line() gave last.
+  // Returns corrupt_data with "NAME:LINE: " before the message, for the line last returned by next_line().
   Status error(const std::string& message) const;
   Status error_at(std::int64_t line, const std::string& message) const;
-  // The line of the byte that get() gives next, from 1.
+  // Returns the line number, from 1, of the byte that get() returns next.
   std::int64_t line() const { return line_; }
 
  private:
-  bool fill();  // false at the end
+  bool fill();  // returns false at the end
 
   std::unique_ptr<std::istream> stream_;
   std::string name_;

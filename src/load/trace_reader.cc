@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kDetectBytes = 4096;
 
-// From the first bytes; `detect` when they are of no known form.
+// Detects the form from the first bytes; `detect` if the form is unknown.
 TraceForm detect(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return TraceForm::jsonl;  // empty: no requests
@@ -28,7 +28,7 @@ TraceForm detect(std::string_view text) {
   if (has("\"input_length\"")) return TraceForm::mooncake;
   if (has("\"conversations\"") || has("\"conversation\"")) return TraceForm::sharegpt;
   if (has("\"prompt\"")) return TraceForm::custom;
-  return TraceForm::jsonl;  // whose reader names the field that is missing
+  return TraceForm::jsonl;  // its reader names the missing field
 }
 
 }  // namespace

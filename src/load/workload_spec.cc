@@ -21,7 +21,7 @@ bool real_number(std::string_view text, double& value) {
   return error == std::errc() && end == text.data() + text.size() && !std::isnan(value);
 }
 
-// Each stores one value and returns what it must be, empty when it is.
+// A Store parses and stores one value. It returns a description of the valid values, empty on success.
 using Store = std::function<std::string(std::string_view, WorkloadSpec&)>;
 
 Store count(std::int32_t WorkloadSpec::* member, std::int32_t low) {
@@ -100,7 +100,7 @@ const std::map<std::string_view, Store>& keys() {
   return kKeys;
 }
 
-// A key that only another source understands is refused: it would be silently without effect.
+// A key of another source is an error, because it would silently have no effect.
 bool belongs(std::string_view key, WorkloadSpec::Source source) {
   if (key == "input" || key == "output") return source == WorkloadSpec::Source::uniform;
   if (key == "scale" || key == "form") return source == WorkloadSpec::Source::trace;

@@ -1,8 +1,8 @@
 #pragma once
-// A workload's parts, from one line of text, and the workload itself:
+// Parses the specification of a workload from one line of text, and opens the workload:
 //     sharegpt[:KEY=VALUE,...]  alpaca[:...]  uniform:input=A-B,output=C-D  trace:FILE[,KEY=VALUE,...]
-// docs/simulator.md has the keys. An unknown key is refused by name. A workload depends on its spec
-// alone: same spec, same requests. Threads: none.
+// docs/simulator.md lists the keys. Unknown keys are errors that name the key. A workload depends only on its
+// spec: equal specs give equal requests. Threads: none.
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -27,19 +27,19 @@ struct WorkloadSpec {
 
   std::optional<std::int64_t> num_requests;
   std::optional<double> duration_s;
-  // Requests a second; infinity: all at once. Absent: the trace's own times; generators: infinity.
+  // Requests per second; infinity: all at once. Absent: a trace's own times; infinity for generators.
   std::optional<double> rate;
   double burstiness = 1;
-  // Stretches the gaps so that the last of num_requests arrives at num_requests / rate exactly, as vLLM's
+  // Scales the gaps so that the last of num_requests arrives at exactly num_requests / rate, as vLLM's
   // benchmark does. Needs num_requests and rate.
   bool exact_duration = false;
-  // Instead of a constant rate; needs num_requests and no finite rate. Not of conversations.
+  // Replaces the constant rate. Needs num_requests and no finite rate; not for conversations.
   std::optional<RateRamp> ramp;
   double time_scale = 1;  // traces
-  // Traces: begins again after the last request until there are num_requests. Tokens of a trace's prefix ids
-  // are others each time.
+  // Traces: start again after the last request until there are num_requests. The prefix ids of a trace stand
+  // for different tokens in each repetition.
   bool repeat_trace = false;
-  std::optional<std::int64_t> requests_a_turn;  // requests of a repetition, for repeat_trace; absent: all
+  std::optional<std::int64_t> requests_a_turn;  // requests per repetition, for repeat_trace; absent: all
   std::uint64_t seed = 0;
   std::int32_t max_model_len = 0;  // 0: 2048 for generators, no limit for traces
 
@@ -50,17 +50,17 @@ struct WorkloadSpec {
   double quantum_s = 0;
 };
 
-// invalid_argument: names the key and what it must be.
+// invalid_argument: the message names the key and its valid values.
 Result<WorkloadSpec> parse_workload_spec(std::string_view text);
 
-// Status::reason() of a trace without times that was given no rate either.
+// Status::reason() for a trace without times and without a rate.
 inline constexpr const char* kNoArrivalTimes = "no_arrival_times";
 
-// The workload of a spec. invalid_argument: values that do not go together. `trace` gives what a trace needs
-// beyond the spec: its counter of tokens, its limits; form, rounds and history are the spec's.
+// Opens the workload of a spec. invalid_argument: conflicting values. `trace` supplies the token counter and
+// limits of a trace; form, rounds and history come from the spec.
 Result<std::unique_ptr<Workload>> open_workload(const WorkloadSpec& spec, const TraceOptions& trace = {});
 
-// Both in one.
+// Parses and opens a spec.
 Result<std::unique_ptr<Workload>> open_workload(std::string_view spec, const TraceOptions& trace = {});
 
 }  // namespace pagoda

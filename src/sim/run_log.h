@@ -1,12 +1,11 @@
 #pragma once
 // A run log: an engine's inputs, decisions and times in order, sufficient to repeat the decisions without the
-// model. Written by recorder.h, read by replay.h and log_workload.h. Contains prompts and answers as token
-// ids.
+// model. Written by recorder.h, read by replay.h. Contains prompts and answers as token ids.
 //     file     "PAGODARL", version (1 byte), records: the header first, `end` last
 //     record   kind (1 byte), payload length (varint), payload, checksum of kind and payload (4 bytes)
 // If `end` is missing, the run was killed. Numbers are varints (LEB128; signed ones zigzag), doubles and
-// floats their bits, little-endian. A sequence that decodes as at the same place of the batch before takes
-// two bytes and its token. Readers trust no byte. Threads: none; each object has one user.
+// floats their bits, little-endian. A sequence that decodes as in the previous step, at the same index of the
+// batch, takes two bytes plus its token. Readers trust no byte. Threads: none; each object has one user.
 #include <cstdint>
 #include <fstream>
 #include <memory>
