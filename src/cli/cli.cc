@@ -1,4 +1,4 @@
-// The program's way: parse, store the flags, run the command.
+// The main path of the program: parse, store the flags, run the command.
 #include "cli/cli.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ Status configure_logging() {
   return set_log_level_by_name(value).annotate("PAGODA_LOGGING_LEVEL");
 }
 
-// Names of the whole environment.
+// Returns the names of all environment variables.
 std::vector<std::string> variable_names() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -42,7 +42,7 @@ std::vector<std::string> variable_names() {
   return names;
 }
 
-// `pagoda help COMMAND` and `pagoda version`, as people type them, are the flags.
+// `pagoda help COMMAND` and `pagoda version`, which users often type, are converted to flags.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> out(argv + 1, argv + argc);
   if (!out.empty() && out.front() == "version") out.front() = "--version";
@@ -56,7 +56,7 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
 }  // namespace
 
 int run_cli(int argc, char** argv) {
-  // A model file that shrinks while it is mapped ends the program with a sentence, not a signal.
+  // If a mapped model file shrinks, the program ends with a message instead of a signal.
   install_sigbus_handler();
   const Command root = command_table();
   const auto line = parse_command_line(root, arguments_of(argc, argv));

@@ -48,8 +48,8 @@ void append(std::vector<Flag>& rows, std::vector<Flag> more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The engine's and the peers' rows behind a command's own, without the names that its own have: `bench
-// latency` has a --batch-size of another meaning than llama-server's.
+// Appends the flags of the engine and the peers to a command's own flags, except for names that the command
+// uses itself: the --batch-size of `bench latency` differs from llama-server's.
 void append_others(std::vector<Flag>& own, std::vector<Flag> others) {
   std::set<std::string> taken;
   for (const Flag& flag : own) {
@@ -66,10 +66,10 @@ void log(const Ignored& ignored) {
   if (!ignored.empty()) log_warning("cli", ignored_flags_text(ignored));
 }
 
-// The meaning of a command's words: the model, or as its own flags say.
+// The meaning of a command's positional words: the model, or defined by its own flags.
 enum class Words { model, own };
 
-// A command that takes the engine's flags. `Args` has a member `engine`; its own flags come first.
+// A command that takes the engine's flags. `Args` has a member `engine`; the command's own flags come first.
 template <class Args>
 Command engine_command(const char* name, const char* summary, Status (*run)(const Args&),
                        std::vector<Flag> (*own_flags)(Args&), Words words = Words::model) {
@@ -87,7 +87,8 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
     if (const Status status = answer_gpu_flags(args->engine, *ignored); !status.ok())
       return exit_code(status);
     log(*ignored);
-    // serve, generate and chat fetch the model later: after binding, or after parsing their own arguments.
+    // serve, generate and chat fetch the model later: after binding the port, or after parsing their own
+    // arguments.
     constexpr bool fetches = !std::is_same_v<Args, ServeArgs> && !std::is_same_v<Args, GenerateArgs> &&
                              !std::is_same_v<Args, ChatArgs>;
     if constexpr (fetches) {
@@ -98,7 +99,7 @@ Command engine_command(const char* name, const char* summary, Status (*run)(cons
   return command;
 }
 
-// A command without an engine: its own flags only.
+// A command without an engine, with only its own flags.
 template <class Args>
 Command plain_command(const char* name, const char* summary, int (*run)(const Args&),
                       std::vector<Flag> (*own_flags)(Args&)) {
@@ -109,7 +110,7 @@ Command plain_command(const char* name, const char* summary, int (*run)(const Ar
 
 std::vector<Flag> doctor_flags(DoctorArgs&) { return {}; }
 
-// For commands that print the table itself: it is built once more when the command runs.
+// For commands that print the table itself; it is built again when the command runs.
 template <class Args>
 Command table_command(const char* name, const char* summary, Status (*run)(const Args&, const Command&),
                       std::vector<Flag> (*own_flags)(Args&)) {

@@ -1,5 +1,5 @@
 #pragma once
-// A variable of the process' environment; empty: not set.
+// The value of an environment variable; empty if it is not set.
 #include <cstdlib>
 #include <string>
 

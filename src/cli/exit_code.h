@@ -1,5 +1,5 @@
 #pragma once
-// How a command's end becomes the program's: 0, or one line on standard error and 2.
+// Converts a command's result into the exit code: 0, or one line on standard error and 2.
 #include <string>
 #include <string_view>
 
@@ -9,17 +9,16 @@ namespace pagoda {
 
 inline constexpr int kExitUsage = 2;
 
-// Prints "pagoda: MESSAGE" on one line, whatever a path or a library put into it, or logs it where the log is
-// JSON; kExitUsage.
+// Prints "pagoda: MESSAGE" as a single line, even if a path or a library put line breaks into the message, or
+// logs it if the log is JSON. Returns kExitUsage.
 int fail(std::string_view message);
 
 int exit_code(const Status& status);
 
-// Writes out what standard output still holds: 0, or an error as fail() has it.
+// Flushes standard output. Returns 0, or reports the error through fail().
 int flush_output();
 
-// "cannot write PATH: No space left on device": the reason is errno's, so it is called right after the
-// failure.
+// "cannot write PATH: No space left on device". Uses errno, so call it immediately after the failure.
 std::string file_failure(std::string_view verb, std::string_view path);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// A size for people: "97.6 MiB".
+// Formats a size: "97.6 MiB".
 #include <cstdint>
 #include <string>
 

@@ -12,7 +12,7 @@ Status check_output(const std::string& path) {
   if (path.empty() || path == "-") return ok_status();
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
-  // Opening a pipe waits for its reader.
+  // Opening a pipe would wait for its reader.
   if (exists && !std::filesystem::is_regular_file(path, error) && !std::filesystem::is_directory(path, error))
     return ok_status();
   std::ofstream file(path, std::ios::app);

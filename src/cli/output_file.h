@@ -1,6 +1,6 @@
 #pragma once
-// Files that a command writes its results to at its end: "-" is stdout, "" no file. Errors: invalid_argument,
-// a path that cannot be written.
+// Files that a command writes its results to when it ends: "-" is stdout, "" means no file. Errors:
+// invalid_argument if the path cannot be written.
 #include <string>
 #include <string_view>
 
@@ -8,10 +8,11 @@
 
 namespace pagoda {
 
-// Tells before the work, which may take hours, whether write_output() can write to `path`; its content stays.
+// Checks in advance, since the work may take hours, that write_output() can write to `path`. Keeps existing
+// contents.
 Status check_output(const std::string& path);
 
-// Replaces the file's content.
+// Replaces the contents of the file.
 Status write_output(const std::string& path, std::string_view text);
 
 }  // namespace pagoda

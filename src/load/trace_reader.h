@@ -39,8 +39,8 @@ struct TraceOptions {
   // Answer length of prompts without a known answer (custom). 0: such a prompt is an error that names the
   // field.
   std::int32_t default_output_tokens = 256;
-  // sharegpt: up to this many rounds of each conversation become requests. Each has its history before it, cut
-  // to the last max_history_tokens (the paper, §6.4: 1,024). A shortened prompt is known by length only.
+  // sharegpt: up to this many rounds of each conversation become requests. Each has its history before it,
+  // cut to the last max_history_tokens (the paper, §6.4: 1,024). A shortened prompt is known by length only.
   std::int32_t max_rounds = 1;
   std::int32_t max_history_tokens = 1024;
   // sharegpt: skip the conversations that vLLM's benchmark skips: a prompt or answer under 4 tokens, a prompt

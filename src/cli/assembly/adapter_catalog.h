@@ -1,8 +1,9 @@
 #pragma once
-// LoadedAdapters: the catalog of --enable-lora: opens an adapter's files, has AdapterSet check and keep its
-// factors, and names its content by a digest of every number and scale in it, so that K/V of its outlive the
-// process and go to other servers, and no others are taken for it. Names are texts for people, never part of
-// a path. One adapter is loaded at a time. Threads: any; find() and list() do not wait for load().
+// LoadedAdapters: the catalog of --enable-lora. It opens an adapter's files, and AdapterSet checks and keeps
+// the factors. The identity of an adapter is a digest of all its numbers and scales, so its K/V can outlive
+// the process, be sent to other servers, and is never confused with that of another adapter. Names are
+// display texts, never part of a path. Adapters are loaded one at a time. Threads: any; find() and list() do
+// not wait for load().
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,10 +22,10 @@ class LoadedAdapters final : public AdapterCatalog {
   LoadedAdapters(std::shared_ptr<AdapterSet> set, HubPaths hub)
       : set_(std::move(set)), hub_(std::move(hub)) {}
 
-  // Names of the model, which no adapter may have. Before anything is loaded.
+  // The model's names, which no adapter may have. Call before loading any adapter.
   void set_model_names(std::vector<std::string> names) { model_names_ = std::move(names); }
 
-  // As AdapterSet.
+  // As in AdapterSet.
   std::int64_t loaded_bytes() const { return set_->loaded_bytes(); }
   std::int64_t most_bytes(std::int32_t count, bool others_may_come) const {
     return set_->most_bytes(count, others_may_come);
@@ -35,7 +36,7 @@ class LoadedAdapters final : public AdapterCatalog {
 
   Handle find(std::string_view name) const override { return set_->find(name); }
   std::vector<Handle> list() const override { return set_->list(); }
-  // As AdapterCatalog; invalid_argument: the name, or the adapter is none of this model.
+  // As in AdapterCatalog. invalid_argument: a bad name, or an adapter of another model.
   Result<Handle> load(const std::string& name, const std::string& path, bool replace) override;
   Status unload(std::string_view name) override;
 
@@ -45,13 +46,14 @@ class LoadedAdapters final : public AdapterCatalog {
   const std::shared_ptr<AdapterSet> set_;
   const HubPaths hub_;
   std::vector<std::string> model_names_;
-  std::mutex loading_;  // held by whoever changes the list
+  std::mutex loading_;  // held while the list changes
 };
 
-// The combinations that cannot work, naming the flags; and the settings that have no effect, in the log.
+// Returns an error that names the flags if they conflict, and logs the settings that have no effect.
 Status check_lora_flags(const EngineFlags& flags);
 
-// A digest of all that an adapter changes, wherever it lies. corrupt_data: its file was changed meanwhile.
+// A digest of everything that an adapter changes, independent of its path. corrupt_data: its file was changed
+// during the load.
 Result<std::string> adapter_digest(const Adapter& adapter);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens end an answer: the tokenizer's EOS and what the model's files name besides.
+// The tokens that end an answer: the tokenizer's EOS and those named by the model's files.
 // Threads: any.
 #include <span>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace pagoda {
 
-// The tokenizer's EOS comes first, as in vLLM: an answer that ends with another one names it. `tokenizer` may
-// be null.
+// The tokenizer's EOS comes first, as in vLLM: an answer that ends with another token reports that token.
+// `tokenizer` may be null.
 std::vector<TokenId> answer_ends(const ModelInfo& model, const Tokenizer* tokenizer);
 
-// A line of the log.
+// Returns a line for the log.
 std::string describe_ends(std::span<const TokenId> ends, const Tokenizer& tokenizer);
 
 }  // namespace pagoda

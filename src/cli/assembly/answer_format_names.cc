@@ -32,7 +32,7 @@ Status choose_answer_formats(const EngineFlags& flags, const ChatTemplates& chat
     return one != nullptr ? detect_answer_formats(one->source()) : AnswerFormatNames();
   };
   AnswerFormatNames found = detect(chat_templates.usual);
-  // The template for tools is the one that writes calls.
+  // The template for tools determines how tool calls are written.
   if (const AnswerFormatNames of_tools = detect(chat_templates.tool_use); !of_tools.tool_parser.empty())
     found.tool_parser = of_tools.tool_parser;
   const ChatTemplate* shows_tools =

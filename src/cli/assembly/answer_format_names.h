@@ -1,5 +1,5 @@
 #pragma once
-// --tool-call-parser and --reasoning-parser -> the formats that answers are read in.
+// Chooses the formats in which answers are parsed, from --tool-call-parser and --reasoning-parser.
 #include "api/api_context.h"
 #include "base/status.h"
 #include "cli/assembly/load_chat_template.h"
@@ -7,12 +7,12 @@
 
 namespace pagoda {
 
-// Whether the two flags name parsers that there are: known before a model is loaded.
+// Checks that the two flags name existing parsers. Needs no model.
 Status check_answer_format_names(const EngineFlags& flags);
 
-// Sets api.tool_parser and api.reasoning_parser. Without a template `auto` is none; with one that knows no
-// calls it is hermes', in whose form text/normalise.h tells the model to write them. invalid_argument for a
-// name that no format has, or two that do not go together.
+// Sets api.tool_parser and api.reasoning_parser. `auto` selects no tool parser without a template, and
+// `hermes` for a template without tool calls, because text/normalise.h tells the model to use that form.
+// invalid_argument for an unknown name, or two that conflict.
 Status choose_answer_formats(const EngineFlags& flags, const ChatTemplates& chat_templates, ApiContext& api);
 
 }  // namespace pagoda

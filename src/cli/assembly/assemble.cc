@@ -43,21 +43,21 @@ namespace pagoda {
 
 namespace {
 
-// One of the engines, and who watches it.
+// An engine and its observers.
 struct Replica {
   std::unique_ptr<Recorder> recorder;           // for --record
-  std::unique_ptr<KvEventPublisher> kv_events;  // null: nothing is published
-  std::unique_ptr<CacheEvents> cache_events;    // connects it to the engine
-  std::unique_ptr<AdapterMetrics> adapters;     // null: requests cannot choose one
+  std::unique_ptr<KvEventPublisher> kv_events;  // null: no events are published
+  std::unique_ptr<CacheEvents> cache_events;    // connects kv_events to the engine
+  std::unique_ptr<AdapterMetrics> adapters;     // null: requests cannot choose adapters
   std::unique_ptr<WeightWritingObserver> first_answer;
-  std::unique_ptr<EngineCore> core;      // until the engine has it
-  std::unique_ptr<EngineThread> engine;  // last: its thread uses what stands above
+  std::unique_ptr<EngineCore> core;      // until the engine takes it
+  std::unique_ptr<EngineThread> engine;  // last: its thread uses the members above
 };
 
 RunHeader run_header(const EngineFlags& flags, const EnginePlan& plan) {
   const std::optional<VirtualMemory>& memory = plan.virtual_memory;
   EngineConfig engine = plan.engine;
-  // A draft model's drafts are recorded, so that any proposer's are replaced by them.
+  // The drafts of a draft model are recorded, so a replay can use any proposer and replace its drafts.
   if (drafts_by_model(flags))
     engine.speculative = {.num_speculative_tokens = engine.speculative->num_speculative_tokens,
                           .prompt_lookup_max = 1,
@@ -75,47 +75,48 @@ RunHeader run_header(const EngineFlags& flags, const EnginePlan& plan) {
 }  // namespace
 
 struct AssembledEngine::Parts {
-  // Opens the model, its tokenizer and templates, and loads its weights. Ranks that a launcher started are
-  // written into `flags`.
+  // Opens the model, its tokenizer and templates, and loads its weights. Writes the ranks started by a
+  // launcher into `flags`.
   Result<LoadedModel> load(EngineFlags& flags);
-  // Allocates the KV caches, and makes manager, scheduler and engine of each.
+  // Allocates the KV caches, and creates manager, scheduler and engine core for each engine.
   Status build(const EngineFlags& flags, const EnginePlan& plan, LoadedModel& model);
   Status build_core(const EngineFlags& flags, EnginePlan plan, std::int32_t number, LoadedRunner& runner);
-  // Wires observers, protocols and grammars.
+  // Connects observers, protocols and grammars.
   Status connect_observers(const EngineFlags& flags, const EnginePlan& plan, StepObserver* observer,
                            std::size_t number);
   Status connect(const EngineFlags& flags, const EnginePlan& plan, const LoadedModel& model, Report report);
   void start(EngineConfig config);
   Status load_tokenizer_of(const EngineFlags& flags, const ModelSource& source);
-  // Before the KV cache gets what memory is left.
+  // Call before the KV cache is sized by the remaining memory.
   Status load_adapters(const EngineFlags& flags, const ModelSource& source);
 
   SteadyClock clock;
   MetricsRegistry metrics;
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplates chat_templates;
-  std::unique_ptr<GrammarService> grammars;  // null: this build has none
-  std::unique_ptr<MemoryBudget> ledger;      // adapters have bytes of it until they go
-  std::unique_ptr<LoadedAdapters> adapters;  // null: requests cannot choose one
+  std::unique_ptr<GrammarService> grammars;  // null: this build has no grammars
+  std::unique_ptr<MemoryBudget> ledger;      // outlives the adapters, which hold reservations in it
+  std::unique_ptr<LoadedAdapters> adapters;  // null: requests cannot choose adapters
   ApiContext api;
   MemoryTable memory;
-  MemoryReservation grammar_memory;     // set aside for what the service keeps
-  std::vector<std::string> tier_media;  // each engine's tiers, as KV events name them
+  MemoryReservation grammar_memory;     // reserved for the grammar service
+  std::vector<std::string> tier_media;  // names of each engine's tiers in KV events
   int num_threads = 0;
   std::int32_t vector_size = 0;
   std::string computes_on;
-  std::unique_ptr<PoisonRecord> poison;  // null: none is kept
+  std::unique_ptr<PoisonRecord> poison;  // null: no record is kept
   std::shared_ptr<const WeightCaching> weight_caching;
-  const DistributedModelRunner* group = nullptr;  // the engine's; null: alone
-  std::unique_ptr<Communicator> ranks;            // null: this process is alone
-  std::vector<RankPlace> places;                  // each engine's
-  std::vector<DraftModel> drafts;                 // each engine's, until its proposer is made; or none
-  std::vector<Replica> replicas;                  // their threads use what stands above
-  std::unique_ptr<EngineGroup> engines;           // null: there is one
+  const DistributedModelRunner* group = nullptr;  // owned by the engine; null: a single rank
+  std::unique_ptr<Communicator> ranks;            // null: a single process
+  std::vector<RankPlace> places;                  // by engine
+  // One per engine until its proposer is created; empty without a draft model.
+  std::vector<DraftModel> drafts;
+  std::vector<Replica> replicas;         // their threads use the members above
+  std::unique_ptr<EngineGroup> engines;  // null: a single engine
 };
 
 AssembledEngine::AssembledEngine() : parts_(std::make_unique<Parts>()) {}
-AssembledEngine::~AssembledEngine() { stop(); }  // all engines end before any goes
+AssembledEngine::~AssembledEngine() { stop(); }  // all engines stop before any is destroyed
 
 Status AssembledEngine::Parts::load_tokenizer_of(const EngineFlags& flags, const ModelSource& source) {
   auto loaded = flags.tokenizer.empty() ? load_tokenizer(source) : load_tokenizer(flags.tokenizer);
@@ -165,7 +166,7 @@ Result<LoadedModel> AssembledEngine::Parts::load(EngineFlags& flags) {
 
 namespace {
 
-// The manager adds pages in the order of their numbers.
+// The manager adds pages in ascending order of their numbers.
 std::function<bool(std::int64_t)> page_adder(std::function<Status(std::int64_t, std::int64_t)> create,
                                              std::int64_t first, const std::unique_ptr<Recorder>& recorder) {
   return [&recorder, create = std::move(create), next = first](std::int64_t count) mutable {
@@ -345,11 +346,11 @@ Result<std::unique_ptr<AssembledEngine>> AssembledEngine::create(const EngineFla
   PAGODA_RETURN_IF_ERROR(check_lora_flags(flags));
   if (observer != nullptr && flags.data_parallel_size > 1)
     return invalid_argument("--data-parallel-size: this command measures one engine");
-  // Other servers are given rows that lie in a tier of this one.
+  // Rows for other servers are served from a tier of this server.
   if (flags.kv_transfer.serves && flags.kv_offloading_bytes == 0 && flags.kv_disk.empty())
     flags.kv_offloading_bytes = flags.kv_transfer.buffer_bytes;
   PAGODA_RETURN_IF_ERROR(check_answer_format_names(flags));
-  if (!flags.prefix_file.empty())  // before minutes of loading
+  if (!flags.prefix_file.empty())  // fail before minutes of loading
     if (const auto text = read_text_file(flags.prefix_file); !text)
       return text.error().annotate("--prefix-file");
   std::unique_ptr<AssembledEngine> assembled(new AssembledEngine());

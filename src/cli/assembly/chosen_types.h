@@ -1,6 +1,6 @@
 #pragma once
-// Resolves --dtype auto and --kv-cache-dtype auto for a model, in the words of these flags: for the memory
-// table and `pagoda inspect`. The choices themselves: kernels/linear.h, model_runner/kv_layout_choice.h.
+// Resolves --dtype auto and --kv-cache-dtype auto for a model, as values of these flags, for the memory table
+// and `pagoda inspect`. The choices are made in kernels/linear.h and model_runner/kv_layout_choice.h.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,9 +18,9 @@ struct StoredMatrices {
   LinearArithmetic inputs = {};  // ModelSource::inputs_of
 };
 
-// How the CPU computes with matrices that are stored so: "int8", or "int8 (activations int8 by token) and
-// bfloat16", the larger part first. Types with less than a hundredth of the bytes are left out. Empty: there
-// are none.
+// Describes how the CPU computes with these stored matrices: "int8", or "int8 (activations int8 by token) and
+// bfloat16", the larger part first. Omits types with less than a hundredth of the bytes. Empty if there are
+// no matrices.
 std::string chosen_arithmetic(std::string_view dtype, std::span<const StoredMatrices> stored);
 std::string chosen_arithmetic(std::string_view dtype, const ModelSource& source);
 

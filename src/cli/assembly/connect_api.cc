@@ -24,7 +24,7 @@ std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource
   std::vector<std::string> given = flags.served_model_names;
   std::erase_if(given, is_pattern);
   if (!given.empty()) return given;
-  // ORG/NAME is a name already; a path is named after its last part.
+  // ORG/NAME is used as the name; a path is named after its last component.
   if (!flags.model.empty() && !std::filesystem::exists(flags.model)) return {flags.model};
   return {model_name_of(source.path())};
 }
@@ -39,7 +39,7 @@ void set_names(const EngineFlags& flags, const ModelSource& source, ApiContext& 
   if (flags.any_model_name) api.model_patterns.emplace_back("*");
 }
 
-// "fp_…", which some clients require: equal for equal programs and models, wherever their files lie.
+// Returns "fp_…", which some clients require. Equal for equal programs and models, independent of paths.
 Result<std::string> fingerprint_of(const EngineFlags& flags, const ModelSource& source,
                                    const ApiContext& api) {
   PAGODA_ASSIGN_OR_RETURN(const auto overrides, model_overrides(flags));

@@ -1,5 +1,5 @@
 #pragma once
-// connect_api: what protocols need to know of an engine that is about to start: names, templates, ends of
+// connect_api: fills in what protocols need from an engine that is about to start: names, templates, ends of
 // answers, sampling defaults, grammars. Borrows the objects that `api` points to. Threads: any.
 #include <string>
 #include <vector>
@@ -17,15 +17,16 @@ namespace pagoda {
 struct ApiParts {
   const ModelSource& source;
   const ModelInfo& model;
-  const Tokenizer* tokenizer = nullptr;  // null: the model has none
+  const Tokenizer* tokenizer = nullptr;  // null: the model has no tokenizer
   const ChatTemplates& chat_templates;
-  GrammarService* grammars = nullptr;  // null: this build has none
+  GrammarService* grammars = nullptr;  // null: this build has no grammars
 };
 
-// The names under which requests know the model, patterns left out; at least one.
+// The names by which requests may select the model, without patterns; at least one.
 std::vector<std::string> model_names(const EngineFlags& flags, const ModelSource& source);
 
-// Fills all but api.eos_token_ids, which grammars need before it, api.vectors and api.facts.weight_bytes.
+// Fills all fields except api.eos_token_ids (which grammars need earlier), api.vectors and
+// api.facts.weight_bytes.
 Status connect_api(const EngineFlags& flags, const EnginePlan& plan, const ApiParts& parts, ApiContext& api);
 
 }  // namespace pagoda

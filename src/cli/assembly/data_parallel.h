@@ -1,6 +1,6 @@
 #pragma once
-// --data-parallel-size: several engines in one process, which hold the weights once (on devices: once on
-// each) and divide the threads and the memory of the KV cache. Threads: any.
+// --data-parallel-size: several engines in one process. They share one copy of the weights (on devices: one
+// copy per device) and divide the threads and the memory of the KV cache. Threads: any.
 #include <string>
 #include <vector>
 
@@ -10,17 +10,18 @@
 
 namespace pagoda {
 
-// The cores and the node of each engine: a list of --cpu-list for each, or one engine a node where there are
-// several of both. Nothing for any of them: one engine, or a list for all, which the process is bound to.
-// `nodes_folder`: kNumaFolder, but in tests. invalid_argument: lists that do not fit.
+// Returns the cores and the NUMA node of each engine: one list of --cpu-list per engine, or one engine per
+// node if there are several of both. Places are empty for a single engine, or if one list is for all engines,
+// to which the process is bound. `nodes_folder`: kNumaFolder, except in tests. invalid_argument: lists that
+// do not fit.
 Result<std::vector<RankPlace>> engine_places(const EngineFlags& flags, const std::string& nodes_folder);
 
-void log_place(std::int32_t engine, const RankPlace& place);  // if it is one
+void log_place(std::int32_t engine, const RankPlace& place);  // if the place is set
 
-// The flags that one of them is loaded with: on a device each has its own, the first that of --device.
+// The flags for one engine. On devices each engine has its own device; the first has that of --device.
 EngineFlags flags_of_engine(EngineFlags flags, std::int32_t engine);
 
-// invalid_argument: flags that belong to one engine, or fewer threads than engines.
+// invalid_argument: flags that only support a single engine, or fewer threads than engines.
 Status check_data_parallel(const EngineFlags& flags);
 
 }  // namespace pagoda

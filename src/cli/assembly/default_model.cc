@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr const char* kFileName = "SmolLM2-135M-Instruct.Q4_1.gguf";  // as script/model names it
+constexpr const char* kFileName = "SmolLM2-135M-Instruct.Q4_1.gguf";  // must match script/model
 
 }  // namespace
 

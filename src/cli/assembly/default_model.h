@@ -1,5 +1,5 @@
 #pragma once
-// The model that serve and chat take when none is named: the file that script/server puts in the cache.
+// The model that serve and chat use by default: the file that script/server puts into the cache.
 #include <string>
 
 #include "base/status.h"
@@ -9,13 +9,13 @@ namespace pagoda {
 // $PAGODA_CACHE, else $XDG_CACHE_HOME/pagoda, else ~/.cache/pagoda.
 std::string cache_directory();
 
-// Name of the model at a path: the file's without .gguf, or the folder's.
+// Returns the name of the model at a path: the file name without .gguf, or the folder's name.
 std::string model_name_of(const std::string& path);
 
-// Path of the default model's file, which may be missing.
+// Returns the path of the default model's file, which may not exist.
 std::string default_model_path();
 
-// The same for a file that is there. not_found, saying how to get it, when it is not there.
+// Returns the path if the file exists. not_found: the message says how to get the file.
 Result<std::string> default_model();
 
 }  // namespace pagoda

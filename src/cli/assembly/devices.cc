@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-// The answer of a build without devices to who asks for one.
+// The error of a build without devices if a device is requested.
 Status no_devices(const EngineFlags& flags) {
   if (flags.device == "cuda") return device::check_cuda(0).annotate("--device cuda");
   return unimplemented(concat("--device ", flags.device,
@@ -52,7 +52,7 @@ Status check_device_flags(const EngineFlags& flags) {
                flags.device_products));
   if (flags.backend != "cpu") return refuse("--backend reference, which runs on the CPU");
   if (flags.cpu_level != "auto") return refuse("--cpu-level");
-  // Ranks are forked, and the CUDA runtime does not outlive a fork: each looks for its own GPU.
+  // Ranks are forked, and the CUDA runtime does not survive a fork. Each rank checks for its own GPU.
   if (flags.device != "cuda" || flags.tensor_parallel_size > 1) return ok_status();
   PAGODA_RETURN_IF_ERROR(device::check_cuda(gpu_of(flags, 0)).annotate(cuda_name(gpu_of(flags, 0))));
   if (flags.data_parallel_size == 1) return ok_status();

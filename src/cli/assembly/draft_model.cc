@@ -19,12 +19,12 @@ namespace pagoda {
 namespace {
 
 const std::string kFlag = "--speculative-config";
-// Vocabularies of one family are often filled up to different lengths.
+// Models of a family often pad the same vocabulary to different sizes.
 constexpr std::int32_t kMostFilling = 1024;
 
 Status refuse(auto... why) { return invalid_argument(concat(kFlag, ": ", why...)); }
 
-// Bytes of weights that a step reads.
+// Bytes of weights read per step.
 std::int64_t weight_bytes(const MemoryPlan& memory) { return std::max<std::int64_t>(memory.weight_bytes, 1); }
 
 Status check_vocabulary(const Tokenizer& served, const Tokenizer& drafts, const std::string& path) {
@@ -34,7 +34,7 @@ Status check_vocabulary(const Tokenizer& served, const Tokenizer& drafts, const 
                   " tokens, the served model one of ", sizes[0], ": a draft model has the same vocabulary");
   for (TokenId id = 0; id < std::min(sizes[0], sizes[1]); ++id) {
     if (served.token_string(id) == drafts.token_string(id)) continue;
-    if (served.is_special(id) && drafts.is_special(id)) continue;  // names of unused tokens differ
+    if (served.is_special(id) && drafts.is_special(id)) continue;  // names of unused tokens may differ
     return refuse("token ", id, " of '", printable(path), "' is \"", printable(drafts.token_string(id)),
                   "\", of the served model \"", printable(served.token_string(id)),
                   "\": a draft model has the same vocabulary");
@@ -78,9 +78,9 @@ Result<DraftModel> DraftModel::load(const EngineFlags& flags, const LoadedModel&
   options.kv_windows = false;
   options.max_context = info.decoder.max_positions;
   options.max_draft_tokens = 0;
-  options.adapters = nullptr;  // those change the served model
+  options.adapters = nullptr;  // adapters only apply to the served model
   options.reopen = open;
-  // A writer's end is the same for both, what engines share of the weights is not.
+  // Both models share the state of the weight writer, but not the weights that engines share.
   auto caching = std::make_shared<WeightCaching>(*served.options.weight_caching);
   if (caching->share != nullptr) caching->share = std::make_shared<WeightShare>();
   options.weight_caching = std::move(caching);

@@ -1,7 +1,8 @@
 #pragma once
-// DraftModel: the model of --speculative-config with the method "draft_model", loaded beside the served one,
-// and the proposer that it becomes (engine/model_proposer.h). It runs on the CPU, in one process.
-// Threads: the one that starts.
+// DraftModel: the model of --speculative-config with the method "draft_model", loaded in addition to the
+// served one, and converted into a proposer (engine/model_proposer.h). It runs on the CPU, in a single
+// process.
+// Threads: the starting thread.
 #include <cstdint>
 #include <memory>
 
@@ -16,22 +17,23 @@
 namespace pagoda {
 
 bool drafts_by_model(const EngineFlags& flags);
-// invalid_argument: flags with which no model drafts.
+// invalid_argument: flags that conflict with a draft model.
 Status check_draft_model(const EngineFlags& flags);
 
 class DraftModel {
  public:
-  // For one engine. `tokenizer` is the served model's, or null. invalid_argument: the model does not fit to
-  // the served one: another vocabulary, or states, which rejected drafts could not be taken back from.
+  // For one engine. `tokenizer` is the served model's, or null. invalid_argument: the draft model is
+  // incompatible with the served one: another vocabulary, or states, which cannot be rolled back after
+  // rejected drafts.
   static Result<DraftModel> load(const EngineFlags& flags, const LoadedModel& served,
                                  const Tokenizer* tokenizer);
 
   std::int64_t kv_bytes_per_token() const;
-  // Weights, and the memory of a step.
+  // Bytes of the weights, and of a step.
   std::int64_t resident_bytes() const;
   std::int64_t step_bytes() const;
 
-  // Allocates its KV cache and gives up the model.
+  // Allocates the draft model's KV cache and hands over the model.
   Result<std::unique_ptr<DraftProposer>> make_proposer(const EngineFlags& flags, const EnginePlan& plan) &&;
 
  private:

@@ -37,7 +37,7 @@ EngineConfig engine_config(const EngineFlags& flags, const ModelNumbers& model, 
   return out;
 }
 
-// Tokens of which every group keeps all, over the pages that they take.
+// Tokens per page in a row of all groups: the tokens of a row divided by its pages.
 double full_tokens_per_page(std::span<const KvGroup> groups) {
   std::int64_t pages = 0;
   for (const KvGroup& group : groups) pages += group.is_state() ? 0 : group.pages_per_row;
@@ -51,7 +51,7 @@ ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& mod
   LoadedRunner& runner = runners.front();
   RankTotals totals = runner.totals();
   LoadedRunner::KvHeadroom room = runner.kv_room();
-  if (runner.on_device()) {  // each has a device of its own, and they are to be alike
+  if (runner.on_device()) {  // each engine has its own device, and all get equal sizes
     for (const LoadedRunner& other : runners)
       room.available = std::min(room.available, other.kv_room().available);
     room.available *= std::ssize(runners);
@@ -87,7 +87,7 @@ Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& mod
     PAGODA_ASSIGN_OR_RETURN(auto in_blocks, in_blocks_of(std::move(plan.groups), virtual_plan->layout));
     plan.groups = std::move(in_blocks);
   }
-  // A draft model's cache holds as many tokens, and so takes its part of the same memory.
+  // The draft model's cache holds as many tokens, so it takes a share of the same memory.
   const double tokens_per_page = full_tokens_per_page(plan.groups.groups);
   const auto draft_share = static_cast<std::int64_t>(
       std::ceil(static_cast<double>(model.draft_bytes_per_token) * tokens_per_page));

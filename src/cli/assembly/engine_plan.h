@@ -1,8 +1,8 @@
 #pragma once
-// plan_engine: the numbers of an engine, from flags, a loaded model and the host's memory: pages, context
-// length, swap space, scheduling. It allocates nothing and asks the system nothing, so tests plan engines for
-// any machine. assemble.cc loads the model before it, and builds and connects the engine after it. Errors
-// name the flag. Threads: any; pure, but for warnings in the log.
+// plan_engine: computes an engine's sizes from flags, a loaded model and the host's memory: pages, context
+// length, swap space, scheduling. It allocates nothing and makes no system calls, so tests can plan for any
+// machine. assemble.cc loads the model before and builds the engine after. Errors name the flag. Threads:
+// any; pure, except for warnings in the log.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,30 +18,30 @@
 
 namespace pagoda {
 
-// Numbers of a loaded model and the runner that holds it.
+// The sizes of a loaded model and of its runner.
 struct ModelNumbers {
   std::int32_t max_positions = 0, vocab_size = 0;
   std::int32_t max_num_batched_tokens = 0;
-  KvGroupPlan kv_plan;   // without groups nothing is kept (encoders)
+  KvGroupPlan kv_plan;   // without groups there is no K/V (encoders)
   KvLayout page_layout;  // layout of a page
   std::int64_t page_granule = 0;
-  std::int64_t kv_block_bytes = 0;     // all ranks together
+  std::int64_t kv_block_bytes = 0;     // total of all ranks
   std::vector<std::int32_t> kv_heads;  // by rank
   LoadedRunner::KvHeadroom kv_room;
   RotationRule rotation;
-  std::int64_t draft_bytes_per_token = 0;  // a draft model's K/V takes these; 0: there is none
+  std::int64_t draft_bytes_per_token = 0;  // draft model's K/V per token; 0: no draft model
 };
-// The runners are alike, one for each engine.
+// `runners` are identical, one for each engine.
 ModelNumbers model_numbers(std::span<LoadedRunner> runners, const ModelInfo& model,
                            std::int32_t max_num_batched_tokens);
 
-// The plan of each engine; they divide the memory.
+// The plan of each engine. The engines divide the memory.
 struct EnginePlan {
   EngineConfig engine;
-  KvGroupPlan groups;  // with this cache's block size
+  KvGroupPlan groups;  // with the block size of this cache
   KvPlan kv;
   std::int64_t block_bytes = 0, num_swap_blocks = 0, num_offload_blocks = 0;
-  std::int64_t draft_tokens = 0, draft_kv_bytes = 0;  // room of a draft model's KV cache
+  std::int64_t draft_tokens = 0, draft_kv_bytes = 0;  // size of the draft model's KV cache
   std::optional<VirtualMemory> virtual_memory;        // for --kv-manager virtual
 };
 Result<EnginePlan> plan_engine(const EngineFlags& flags, const ModelNumbers& model, const HostMemory& host);

@@ -29,9 +29,9 @@ enum TokenType : std::int32_t {
   kByte = 6
 };
 
-// The probe has all that rules of splitting tell apart: runs of digits, of white space and of marks;
-// contractions in either case; words of several scripts and in mixed case, combining marks; numbers that are
-// not ASCII.
+// The probe contains everything by which splitting rules differ: runs of digits, white space and punctuation;
+// contractions in upper and lower case; words of several scripts and in mixed case; combining marks;
+// non-ASCII numbers.
 constexpr std::string_view kProbe =
     "The quick brown fox can't, won't; I'M SURE they'LL say we've 1 12 123 1234 12345678 3.14159 x2y 0xFF\n"
     "\n\n \n  two  spaces   three    four\t\ttabs \r\n\r\n   end   \n"
@@ -49,8 +49,8 @@ constexpr std::string_view kProbe =
     "\xD9\xA1\xD9\xA2\xD9\xA3 \xC2\xBD \xE2\x85\xA7 $100 50% #tag @user a-b a/b C++ 'tis y'all'd've\n"
     "def f(x):\n    return x ** 2  # note\n\n\nclass A { int b = 0; }\n";
 
-// The probe, with words at both sides of what may cut them, and with numbers enough to have each pair of
-// digits at each distance from their ends.
+// The probe, extended by words on both sides of possible split points, and by enough numbers to have each
+// pair of digits at each distance from their ends.
 std::string probe() {
   std::string text(kProbe);
   for (const std::string_view word : {"emoji", "the", "on", "and", "is", "it", "When", "HTTP", "code", "x"})
@@ -61,7 +61,7 @@ std::string probe() {
   return text;
 }
 
-// tokenizer.json as far as a GGUF file has it.
+// The parts of tokenizer.json that a GGUF file can represent.
 struct Read {
   std::vector<std::string> tokens, merges;
   std::vector<std::int32_t> types;
@@ -119,7 +119,7 @@ Status read_tokens(const json::object& file, const json::object& model, std::siz
   return ok_status();
 }
 
-// SentencePiece's pieces have scores: the earlier a merge, the higher is that of the token it makes.
+// SentencePiece's pieces have scores: the earlier a merge, the higher the score of its token.
 void score_pieces(const std::vector<std::string>& merged, Read& out) {
   std::unordered_map<std::string_view, float> ranks;
   for (std::size_t i = 0; i < merged.size(); ++i) ranks.emplace(merged[i], -static_cast<float>(i));
@@ -156,7 +156,7 @@ Status read_merges(const json::object& model, Read& out) {
   return ok_status();
 }
 
-// WordPiece's first pieces of words have a mark there, and not the others.
+// GGUF marks the first piece of a word; WordPiece marks the others.
 void mark_words(Read& out) {
   for (std::size_t id = 0; id < out.tokens.size(); ++id) {
     if (out.types[id] != kNormal) continue;
@@ -188,7 +188,7 @@ Result<Read> read_tokenizer_json(std::string_view text, std::size_t count) {
   return out;
 }
 
-// The same tokens as `own` makes of the probe.
+// True if the vocabulary gives the same tokens as `own` for the probe.
 bool agrees(const Tokenizer& own, const GgufVocabulary& vocabulary) {
   static const std::string text = probe();
   const auto made = Tokenizer::from_gguf(vocabulary);
@@ -201,7 +201,7 @@ bool agrees(const Tokenizer& own, const GgufVocabulary& vocabulary) {
   return true;
 }
 
-// Fills in how text is split. False: no name of GGUF files says it.
+// Sets the splitting rule. Returns false if no rule name of GGUF files matches.
 bool choose_splitting(const Tokenizer& own, const Read& read, GgufVocabulary& vocabulary) {
   if (read.words) {
     vocabulary.model = "bert";
@@ -241,7 +241,7 @@ void put_ends(const Tokenizer& own, const ModelInfo& info, GgufVocabulary& vocab
   id("unknown", vocabulary.unk);
 }
 
-// A text of words stands between two tokens.
+// BERT-style vocabularies wrap a text in two tokens.
 void put_word_ends(const std::vector<TokenId>& wrapped, GgufVocabulary& vocabulary,
                    std::vector<GgufEntry>& out) {
   if (!*vocabulary.add_bos || !*vocabulary.add_eos) return;

@@ -1,7 +1,7 @@
 #pragma once
-// A folder's tokenizer and chat template as GGUF metadata. How text is split before BPE, a GGUF file says by
-// a name: the one is taken whose tokenizer makes the same of a text full of what such rules tell apart, as
-// llama.cpp's converter chooses it. Threads: any.
+// Converts a folder's tokenizer and chat template into GGUF metadata. A GGUF file names the rule that splits
+// text before BPE. The rule is chosen as in llama.cpp's converter: the one that gives the same tokens for a
+// text that distinguishes the rules. Threads: any.
 #include <vector>
 
 #include "base/status.h"
@@ -11,7 +11,7 @@
 
 namespace pagoda {
 
-// Empty: the folder has no tokenizer. unimplemented: one that GGUF files cannot have, or that is not in
+// Empty if the folder has no tokenizer. unimplemented: GGUF does not support the tokenizer, or it is not in
 // tokenizer.json.
 Result<std::vector<GgufEntry>> gguf_vocabulary(const ModelSource& folder, const ModelInfo& info);
 

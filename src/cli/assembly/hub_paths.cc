@@ -13,7 +13,7 @@ std::string expand_home(std::string path) {
   return path;
 }
 
-// huggingface_hub's home: HF_HOME, or the cache folder's.
+// The home folder of huggingface_hub: HF_HOME, or huggingface/ in the user's cache folder.
 std::string hub_home() {
   if (const std::string home = environment_variable("HF_HOME"); !home.empty()) return expand_home(home);
   std::string cache = expand_home(environment_variable("XDG_CACHE_HOME"));

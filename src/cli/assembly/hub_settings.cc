@@ -34,7 +34,7 @@ bool is_on(const char* name) {
 
 bool offline() { return is_on("HF_HUB_OFFLINE"); }
 
-// As huggingface_hub finds it: in the environment, else where `hf auth login` has put it.
+// Looks in the same places as huggingface_hub: the environment, then the file written by `hf auth login`.
 std::string token() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
     if (std::string value = variable_or(name); !value.empty()) return value;
@@ -46,7 +46,7 @@ std::string token() {
   return first == std::string::npos ? std::string() : text->substr(first, last - first + 1);
 }
 
-// A word that names nothing at all is a mistyped short name. Paths are the loader's to judge.
+// Treats a word that names no model as a mistyped short name. Paths are left to the loader.
 Status check_short_name(const std::string& model) {
   if (model.find('/') != std::string::npos || find_model_files(model, hub_paths_from_environment()))
     return ok_status();
@@ -119,7 +119,7 @@ Status fetch_if_missing(EngineFlags& flags) {
       flags.served_model_names.insert(flags.served_model_names.begin(), flags.model);
     flags.model = concat(name->name.repository, "@", flags.revision);
   } else if (const std::string full = full_name(flags.model); full != flags.model) {
-    // A short name is the one that was meant; an address is not.
+    // A short name is also the served name; an address is not.
     const bool is_short = flags.model.find('/') == std::string::npos;
     if (std::ranges::all_of(flags.served_model_names, is_pattern))
       flags.served_model_names.insert(flags.served_model_names.begin(), is_short ? flags.model : full);

@@ -1,6 +1,6 @@
 #pragma once
-// open_kv_disk(): the folder of --kv-disk as a tier of the KV cache, for this model and these flags; all
-// engines of this process share it.
+// open_kv_disk(): the folder of --kv-disk as a tier of the KV cache for this model and these flags, shared by
+// all engines of the process.
 #include <memory>
 
 #include "base/metrics.h"
@@ -12,7 +12,7 @@
 
 namespace pagoda {
 
-// Errors: the folder cannot be used, or another process uses it; the model's files cannot be read.
+// Errors: the folder is unusable or in use by another process; the model's files cannot be read.
 Result<std::shared_ptr<KvTier>> open_kv_disk(const EngineFlags& flags, const ModelSource& source,
                                              const LoadedRunner& runner, MetricsRegistry& metrics);
 

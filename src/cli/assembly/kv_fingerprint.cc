@@ -21,7 +21,7 @@
 namespace pagoda {
 namespace {
 
-// Changes with the order of K/V within the bytes of a row.
+// Must change with the order of K/V within the bytes of a row.
 constexpr std::string_view kRowLayout = "1";
 
 template <class List>
@@ -37,7 +37,7 @@ std::string exact(double number) {
   return {text, static_cast<std::size_t>(length)};
 }
 
-// A value of GGUF metadata as a text that no other value has.
+// Converts a value of GGUF metadata into a unique text.
 std::string value_text(const GgufValue& value) {
   return std::visit(
       [](const auto& held) -> std::string {
@@ -57,7 +57,7 @@ std::string value_text(const GgufValue& value) {
       value);
 }
 
-// Types, instructions or device, and the layout of rows.
+// Adds types, instructions or device, and the layout of rows.
 void add_arithmetic(Fingerprint& out, const EngineFlags& flags, const LoadedRunner& runner) {
   out.add("dtype", flags.dtype);
   out.add("backend", flags.backend);

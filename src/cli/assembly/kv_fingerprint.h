@@ -1,8 +1,8 @@
 #pragma once
-// kv_fingerprint(): the name of everything that a bit of K/V depends on, for K/V that outlives the process or
-// goes to another one: the weights' bytes, the model's configuration with what flags change of it, types, the
-// instructions or the device that compute, the ranks and how they add up, the layout of a row, and the build
-// of this program. The model's path is no part of it. Threads: one caller.
+// kv_fingerprint(): a digest of everything that determines the bits of K/V, for K/V that outlives the process
+// or is sent to another one: the bytes of the weights, the model's configuration with overrides from flags,
+// types, the CPU instructions or the device used, the ranks and their order of summation, the layout of a
+// row, and the build of this program. Independent of the model's path. Threads: one caller.
 #include <string>
 
 #include "base/status.h"
@@ -14,10 +14,11 @@
 
 namespace pagoda {
 
-// The model's configuration as its files and flags say, whatever its path: part of every block hash.
+// A digest of the model's configuration from its files and flags, independent of its path. Part of every
+// block hash.
 KvDigest model_digest(const ModelSource& source, const ModelOverrides& overrides);
 
-// Reads the weights, unless their digest is known already.
+// Reads the weights unless their digest is cached.
 Result<KvDigest> kv_fingerprint(const EngineFlags& flags, const ModelSource& source,
                                 const LoadedRunner& runner, ThreadPool& pool);
 

@@ -1,5 +1,6 @@
 #pragma once
-// open_kv_peers(): --kv-transfer-config as a tier that fetches from other servers, and a server for them.
+// open_kv_peers(): implements --kv-transfer-config with a tier that fetches from other servers, and a server
+// for them.
 #include <memory>
 
 #include "base/metrics.h"
@@ -13,16 +14,16 @@
 namespace pagoda {
 
 struct KvPeers {
-  std::unique_ptr<KvTier> tier;         // null: kv_producer
-  std::unique_ptr<KvRowServer> server;  // null: kv_consumer
+  std::unique_ptr<KvTier> tier;         // null for kv_producer
+  std::unique_ptr<KvRowServer> server;  // null for kv_consumer
 };
-// For an engine of this rank. Errors: the address cannot be used, the secret cannot be read or is missing,
-// the model's files cannot be read.
+// For the engine of this rank. Errors: the address is unusable, the secret is missing or unreadable, the
+// model's files cannot be read.
 Result<KvPeers> open_kv_peers(const EngineFlags& flags, const ModelSource& source, const LoadedRunner& runner,
                               std::int32_t rank, MetricsRegistry& metrics);
 
-// An answer tells this to whoever lets another server go on with its K/V: vLLM's kv_transfer_params, as JSON.
-// Empty: this server gives nothing away.
+// The JSON of vLLM's kv_transfer_params in an answer, with which a client lets another server continue from
+// this server's K/V. Empty if this server does not serve K/V.
 std::string kv_transfer_params(const KvTransferConfig& config);
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// set_kv_tiers(): the tiers of the KV cache that flags ask for, for every engine of this process.
+// set_kv_tiers(): creates the KV cache tiers selected by flags, for every engine of this process.
 #include <span>
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@
 
 namespace pagoda {
 
-// Each runner, on whose place the threads of its tiers run, gets memory of its own, the disk that all share,
-// and peers, the fastest first. Returns the names that KV events have for these. Errors name the flag.
+// Each runner gets its own memory tier, the shared disk tier, and peers, in order of speed; its tier threads
+// run on the runner's place. Returns the names of these tiers in KV events. Errors name the flag.
 Result<std::vector<std::string>> set_kv_tiers(const EngineFlags& flags, const EnginePlan& plan,
                                               const ModelSource& source, std::span<LoadedRunner> runners,
                                               std::span<const RankPlace> places, MetricsRegistry& metrics);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kToolUse = "tool_use";
 
-// The field "chat_template" of a JSON file: a string, a list of {"name", "template"}, or an object of
-// templates by their names.
+// Reads the field "chat_template" of a JSON file: a string, a list of {"name", "template"}, or an object of
+// templates by name.
 void read_field(const std::string& text, ChatTemplateTexts& out) {
   const Result<boost::json::object> config = parse_json_object(text, "");
   if (!config) return;
@@ -73,7 +73,7 @@ ChatTemplateTexts chat_template_texts(const ModelSource& source) {
   }
   if (auto file = source.side_file(concat("additional_chat_templates/", kToolUse, ".jinja")))
     out.tool_use = *file;
-  // Mistral's own programs need no template.
+  // Mistral's own programs use no template.
   if (out.usual.empty() && out.others.empty() && !source.side_file("tokenizer.json"))
     if (const auto tekken = source.side_file("tekken.json")) out.usual = template_of_tekken(*tekken);
   return out;
@@ -81,13 +81,14 @@ ChatTemplateTexts chat_template_texts(const ModelSource& source) {
 
 namespace {
 
-// llama.cpp's name, and the most common form.
+// llama.cpp's name for the most common form.
 constexpr std::string_view kChatml =
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor "
     "%}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-// The only template of a model that names none "default"; of several none is more than another.
+// Returns the only template of a model without a "default" template. With several templates none is
+// preferred.
 std::string only_template(const ChatTemplateTexts& texts) {
   if (texts.others.size() == 1) return texts.others.begin()->second;
   std::string names;
@@ -99,7 +100,7 @@ std::string only_template(const ChatTemplateTexts& texts) {
   return {};
 }
 
-// The model's template of that name; empty: there is none.
+// Returns the model's template with this name; empty if there is none.
 std::string named_template(std::string_view name, const ModelSource& source) {
   const ChatTemplateTexts texts = chat_template_texts(source);
   if (name == "default") return texts.usual;
@@ -137,7 +138,7 @@ Result<ChatTemplates> load_chat_templates(const std::string& chosen, const Model
     out.usual = std::make_unique<ChatTemplate>(*std::move(parsed));
   }
   for (const auto* one : {&out.usual, &out.tool_use})
-    if (*one != nullptr) (void)(*one)->traits();  // before the first request
+    if (*one != nullptr) (void)(*one)->traits();  // computed before the first request
   return out;
 }
 

@@ -31,7 +31,7 @@ std::string_view view(const MappedFile& file) {
 
 using TextOf = std::function<std::optional<std::string>(std::string_view name)>;
 
-// The texts of the files beside a vocabulary.
+// The texts of the files beside a vocabulary file.
 class SideTexts {
  public:
   explicit SideTexts(const TextOf& text_of)
@@ -46,15 +46,15 @@ class SideTexts {
   const std::string config_, special_tokens_map_, added_tokens_;
 };
 
-// The value in config.json; empty if it has none.
+// Returns model_type of config.json; empty if it has none.
 std::string model_type(const TextOf& text_of) {
   const auto config = parse_json_object(text_of("config.json").value_or("{}"), "config.json");
-  if (!config) return {};  // refused by name where the model is read
+  if (!config) return {};  // reported when the model is read
   const boost::json::value* type = config->if_contains("model_type");
   return type != nullptr && type->is_string() ? std::string(type->get_string()) : std::string();
 }
 
-// The tokenizer of a folder whose files `text_of` gives; not_found if it has none.
+// Returns the tokenizer of a folder whose files `text_of` returns; not_found if there is none.
 Made from_folder(const std::string& path, const TextOf& text_of) {
   const SideTexts texts(text_of);
   const TokenizerSideFiles files = texts.files();
@@ -121,7 +121,7 @@ Made load_tokenizer(const GgufFile& file) {
     for (const std::int64_t type : types->integers)
       vocabulary.types.push_back(type >= 0 && type <= 100 ? static_cast<std::int32_t>(type) : 0);
   }
-  // The end of a turn is a control token, whatever an old converter made of it.
+  // End-of-turn tokens are control tokens, even if an old converter marked them otherwise.
   for (const std::int32_t end : gguf_turn_ends(file)) {
     const auto at = static_cast<std::size_t>(end);
     if (vocabulary.types.size() <= at) vocabulary.types.resize(at + 1, kNormalToken);
@@ -133,7 +133,7 @@ Made load_tokenizer(const GgufFile& file) {
   vocabulary.bos = token_id(file, "tokenizer.ggml.bos_token_id");
   vocabulary.eos = token_id(file, "tokenizer.ggml.eos_token_id");
   vocabulary.unk = token_id(file, "tokenizer.ggml.unknown_token_id");
-  vocabulary.sep = token_id(file, "tokenizer.ggml.seperator_token_id");  // the key is spelled so
+  vocabulary.sep = token_id(file, "tokenizer.ggml.seperator_token_id");  // the misspelling is part of the key
   vocabulary.cls = token_id(file, "tokenizer.ggml.cls_token_id");
   vocabulary.add_bos = file.boolean("tokenizer.ggml.add_bos_token");
   vocabulary.add_eos = file.boolean("tokenizer.ggml.add_eos_token");

@@ -1,5 +1,5 @@
 #pragma once
-// Finds and reads a tokenizer, whatever form it has on disk.
+// Finds and reads a tokenizer in any of the supported file formats.
 #include <memory>
 #include <string>
 
@@ -11,11 +11,11 @@
 namespace pagoda {
 
 // `path` is a folder (tokenizer.json, else tekken.json, tokenizer.model, a tiktoken file, vocab.json with
-// merges.txt, one .gguf), or one of these files. tokenizer_config.json and the like beside it are read too.
-// not_found, or the reader's error with the file's name before it.
+// merges.txt, one .gguf), or one of these files. Also reads tokenizer_config.json and similar files beside
+// it. Errors: not_found, or the reader's error prefixed with the file's name.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path);
 
-// The same for a model that is open already.
+// The same for a model that is already open.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelSource& model);
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const GgufFile& file);
 

@@ -40,9 +40,9 @@ MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, con
   const MemoryPlan memory = runner.memory_plan();
   const std::vector<KvGroup>& groups = plan.groups.groups;
   const std::int64_t engines = std::ssize(model.runners);
-  const std::int64_t weights = runner.on_device() ? engines : 1;  // each device holds them
+  const std::int64_t weights = runner.on_device() ? engines : 1;  // each device has a copy
   const std::int64_t num_blocks = engines * plan.kv.num_blocks;
-  std::int64_t pages_per_row = 0;  // pages of a token that every layer keeps; windows give rows back later
+  std::int64_t pages_per_row = 0;  // pages per row, before windows free rows
   for (const KvGroup& group : groups) pages_per_row += group.is_state() ? 0 : group.pages_per_row;
   MemoryTable out{.weight_bytes = weights * totals.weight_bytes,
                   .embedding_bytes = weights * runner.embedding_bytes(),

@@ -1,6 +1,6 @@
 #pragma once
-// LoadedModel: a loaded model, before memory is planned for it, and its log lines at start.
-// Threads: the one that starts. Owner: assemble.cc.
+// LoadedModel: a loaded model before memory is planned for it, and its log lines at start.
+// Threads: the starting thread. Owner: assemble.cc.
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,13 +19,13 @@ struct LoadedModel {
   std::shared_ptr<const ModelSource> source;
   ModelInfo info;
   RunnerOptions options;
-  std::vector<LoadedRunner> runners;  // one for each engine, all alike; on the CPU they share the weights
+  std::vector<LoadedRunner> runners;  // one per engine, all identical; on the CPU they share the weights
 };
 
 void warn_about_model(const LoadedModel& model);
 void log_model(const EngineFlags& flags, const ModelInfo& info, const std::string& name,
                const std::string& computes_on);
-// The bytes taken by all engines, once the KV cache is allocated.
+// The memory of all engines, after the KV cache is allocated.
 MemoryTable memory_table(const EngineFlags& flags, const LoadedModel& model, const EnginePlan& plan);
 
 }  // namespace pagoda

@@ -102,8 +102,9 @@ RankTotals LoadedRunner::totals() const {
   return totals;
 }
 
-// A device has given out what the model takes, but for graphs; on the CPU it becomes resident when used.
-// Weights mapped from the weight cache count as available, since the system could read them again.
+// On a device the model's memory is already allocated, except for graphs; on the CPU it becomes resident on
+// first use. Weights mapped from the weight cache count as available, because the system can drop and reread
+// them.
 LoadedRunner::KvHeadroom LoadedRunner::kv_room() const {
   if (on_device()) return {.available = alone_->device_free_bytes(), .taken = memory_plan().graph_bytes};
   const RankTotals all = totals();

@@ -17,8 +17,8 @@ namespace pagoda {
 namespace {
 
 constexpr std::int64_t kProbeBytes = std::int64_t{256} << 20, kProbeTile = std::int64_t{1} << 20;
-constexpr std::int64_t kProbeAhead = 1024;            // words: 8 KiB, which some processors need
-constexpr std::int64_t kProbeWords = kProbeTile / 8;  // words of a tile
+constexpr std::int64_t kProbeAhead = 1024;  // prefetch distance in words: 8 KiB, which some processors need
+constexpr std::int64_t kProbeWords = kProbeTile / 8;  // per tile
 
 }  // namespace
 

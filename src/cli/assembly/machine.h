@@ -1,6 +1,6 @@
 #pragma once
-// Usable cores and measured memory bandwidth of this machine. Read once at start, by the commands that size
-// or report something.
+// Usable cores and measured memory bandwidth of this machine, for commands that size or report something.
+// Read once at start.
 #include <cstdint>
 
 #include "base/thread_pool.h"
@@ -9,25 +9,25 @@
 
 namespace pagoda {
 
-// Cores this process may run on (affinity and cgroup quota, at least 1).
+// The number of cores this process may run on (affinity and cgroup quota, at least 1).
 int usable_cores();
 
-// Those that a cgroup grants it, wherever they are; very many without one.
+// The number of cores granted by the cgroup, regardless of affinity; a very large number without a quota.
 int granted_cores();
 
-// Reads memory that no cache holds, on all threads of the pool, in huge pages as weights are. Machines share
-// their memory with others: what is measured holds for this very second.
+// Reads memory that is in no cache, on all threads of the pool, in huge pages as used for weights. Other
+// programs share the memory bus, so a measurement holds only for the moment.
 class ReadProbe {
  public:
   explicit ReadProbe(ThreadPool& pool);  // takes 256 MiB; the pool must outlive it
-  double bytes_per_second();             // the median of several passes; 0 where there is no memory for it
+  double bytes_per_second();             // the median of several passes; 0 if there is not enough memory
 
  private:
   ThreadPool& pool_;
   Memory memory_;
 };
 
-// Peak resident set of this process so far, in bytes.
+// Peak resident set size of this process, in bytes.
 std::int64_t peak_resident_bytes();
 
 }  // namespace pagoda

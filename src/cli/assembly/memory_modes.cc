@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-constexpr double kBytesCopiedPerSecond = 4e9;  // one thread; until the first copy is measured
+constexpr double kBytesCopiedPerSecond = 4e9;  // for one thread; used until the first copy is measured
 
 Result<EngineParts> make_baseline(const EngineFlags& flags, const EngineConfig& config,
                                   std::int64_t num_blocks) {
@@ -51,21 +51,20 @@ bool is_async(const EngineFlags& flags) {
 
 SchedulingPolicy scheduling_policy(const EngineFlags& flags) {
   if (flags.scheduling_policy == "auto") {
-    // A key file may get more keys while the server runs; as long as it has one, fair is first come, first
-    // served.
+    // A key file may get more keys while the server runs; with a single key, fair is equivalent to fcfs.
     const bool several = flags.server.api_keys.size() > 1 || !flags.server.api_key_file.empty();
     return several && !is_baseline(flags) ? SchedulingPolicy::fair : SchedulingPolicy::fcfs;
   }
   const auto* const known =
       std::ranges::find(kSchedulingPolicies, flags.scheduling_policy, &PolicyFacts::name);
-  CHECK(known != std::end(kSchedulingPolicies));  // one of the flag's choices
+  CHECK(known != std::end(kSchedulingPolicies));  // flag parsing allows only known names
   return static_cast<SchedulingPolicy>(known - std::begin(kSchedulingPolicies));
 }
 
 PreemptionMode preemption_mode(const EngineFlags& flags) {
   const auto* const known =
       std::ranges::find(kPreemptionPolicies, flags.preemption_mode, &PreemptionFacts::flag);
-  CHECK(known != std::end(kPreemptionPolicies));  // one of the flag's choices
+  CHECK(known != std::end(kPreemptionPolicies));  // flag parsing allows only known names
   return static_cast<PreemptionMode>(known - std::begin(kPreemptionPolicies));
 }
 
@@ -141,7 +140,7 @@ std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_byt
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config) {
   config.preemption_mode = preemption_mode(flags);
   const auto* const eviction = std::ranges::find(kEvictionPolicies, flags.eviction_policy);
-  CHECK(eviction != std::end(kEvictionPolicies));  // one of the flag's choices
+  CHECK(eviction != std::end(kEvictionPolicies));  // flag parsing allows only known names
   config.eviction = static_cast<Eviction>(eviction - std::begin(kEvictionPolicies));
   if (is_baseline(flags)) config.enable_prefix_caching = false;
   config.preemption_costs.per_block_copied = static_cast<double>(block_bytes) / kBytesCopiedPerSecond;

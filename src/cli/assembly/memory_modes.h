@@ -1,5 +1,5 @@
 #pragma once
-// EngineFlags -> which memory manager and scheduler serve them, and how they share the bytes.
+// Chooses the memory manager and scheduler from EngineFlags, and divides memory between them.
 #include <functional>
 #include <memory>
 
@@ -10,31 +10,32 @@
 
 namespace pagoda {
 
-bool is_baseline(const EngineFlags& flags);  // one of the paper's, which neither split prompts nor preempt
+// One of the paper's baselines, which neither split prompts nor preempt.
+bool is_baseline(const EngineFlags& flags);
 
-// --async-scheduling, where it has an effect: with one rank, and a scheduler that can plan ahead.
+// True if --async-scheduling has an effect: with a single rank, and a scheduler that can plan ahead.
 bool is_async(const EngineFlags& flags);
 
-// `auto` is fair where clients have several keys, else fcfs.
+// `auto` means fair if clients have several keys, otherwise fcfs.
 SchedulingPolicy scheduling_policy(const EngineFlags& flags);
 PreemptionMode preemption_mode(const EngineFlags& flags);
 
-// The combinations that cannot work, naming the flag. Needs no model.
+// Rejects invalid combinations, naming the flag. Needs no model.
 Status check_memory_modes(const EngineFlags& flags);
 
-// Blocks of --swap-space: never more than the KV cache has.
+// Number of blocks for --swap-space, at most that of the KV cache.
 std::int64_t num_swap_blocks(const EngineFlags& flags, std::int64_t num_blocks, std::int64_t block_bytes);
 
-// The first flag that asks for a tier of the KV cache; empty: none does.
+// Returns the first flag that requests a KV cache tier; empty if none does.
 std::string tier_flag(const EngineFlags& flags);
-// Blocks of --kv-offloading-size.
+// Number of blocks for --kv-offloading-size.
 std::int64_t num_offload_blocks(const EngineFlags& flags, std::int64_t block_bytes);
 
-// Fills in what concerns memory; `block_bytes` gives the first draft of a copy's cost.
+// Sets the fields that concern memory; `block_bytes` gives an initial estimate of the cost of a copy.
 void set_memory_modes(const EngineFlags& flags, std::int64_t block_bytes, EngineConfig& config);
 
-// Manager and scheduler; the runner is still missing. For --kv-manager virtual,
-// `virtual_memory` says what the system allows; without it there are no such limits.
+// Creates manager and scheduler; the runner is set later. `virtual_memory`: the system's limits for
+// --kv-manager virtual; null: no limits.
 Result<EngineParts> make_memory_parts(const EngineFlags& flags, const EngineConfig& config,
                                       std::int64_t num_blocks, std::int64_t num_swap_blocks,
                                       const VirtualMemory* virtual_memory = nullptr,

@@ -17,18 +17,18 @@ namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
-// The program's own growth beside the ledger's accounts: stacks, tables, fragmentation.
+// The program's own growth outside of the ledger's accounts: stacks, tables, fragmentation.
 std::int64_t growth_bytes(std::int64_t available) { return std::min(64 * kMiB, available / 16); }
-// The least that clients' answers, bodies and texts get.
+// The minimum for clients' answers, bodies and texts.
 std::int64_t clients_bytes(std::int64_t available) { return std::min(512 * kMiB, available / 8); }
 
 double kv_cache_share(const EngineFlags& flags) {
-  // Nobody else uses a GPU's memory, as a rule; the host's is for others, too.
+  // A GPU's memory is usually used by a single program; host memory is shared with others.
   const double share = flags.kv_cache_memory_fraction.value_or(flags.device == "cuda" ? 0.9 : 0.5);
   return uses_device(flags) ? flags.gpu_memory_utilization.value_or(share) : share;
 }
 
-// An encoder keeps nothing of a sequence: the fewest blocks that there may be, of nothing.
+// An encoder keeps no K/V: a single block without bytes.
 Result<KvPlan> plan_without_kv(const EngineFlags& flags, std::int32_t max_positions, const HostMemory& host) {
   const bool asked = flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto;
   if (asked && *flags.max_model_len > max_positions)
@@ -61,7 +61,8 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
     return invalid_argument(concat("--kv-offloading-size needs ", mib(flags.kv_offloading_bytes),
                                    ", but only ", mib(here), " of memory are available"));
   const std::int64_t room = uses_device(flags) ? free : free - flags.kv_offloading_bytes;
-  const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;  // in the same memory
+  // Swap space in the same memory as the KV cache.
+  const std::int64_t swap = uses_device(flags) ? 0 : flags.swap_space_bytes;
   const bool counts_blocks = uses_device(flags) && flags.num_gpu_blocks_override;
   std::int64_t bytes = 0;
   if (flags.kv_cache_memory_bytes || counts_blocks) {
@@ -120,7 +121,7 @@ Result<KvPlan> plan_kv_cache(const EngineFlags& flags, std::int32_t max_position
 std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPlan& plan, bool on_device) {
   const std::int64_t weights = on_device ? 0 : memory.weight_bytes + memory.embedding_bytes;
   const std::int64_t in_memory = on_device ? 0 : weights - memory.mapped_bytes;
-  // Adapters of the start are private memory, too, and have an account of their own.
+  // Adapters loaded at start are private memory, too, but have their own account.
   const std::int64_t program =
       std::max<std::int64_t>(0, plan.private_bytes - in_memory - memory.adapter_bytes);
   const struct {
@@ -135,7 +136,7 @@ std::unique_ptr<MemoryBudget> make_ledger(const MemoryTable& memory, const KvPla
               {"program", program + growth_bytes(plan.available_bytes)}};
   std::int64_t taken = memory.adapter_bytes;
   for (const auto& row : rows) taken += row.bytes;
-  // An encoder plans nothing, and may be started on a machine that is nearly full.
+  // An encoder has no memory plan and may be started on a machine whose memory is nearly full.
   const std::int64_t whole =
       std::max(in_memory + memory.adapter_bytes + program + plan.available_bytes, taken + 16 * kMiB);
   auto ledger = std::make_unique<MemoryBudget>(whole);
@@ -164,7 +165,8 @@ MemoryReservation set_aside_for_grammars(MemoryBudget& ledger, int num_threads,
   const std::int64_t share = ledger.left() / 16;
   options.cache_bytes = std::min(options.cache_bytes, share);
   options.max_grammar_bytes = std::min(options.max_grammar_bytes, share);
-  // Each that is being compiled may take that much: of a small machine two shares at most.
+  // Each concurrent compilation may take max_grammar_bytes. The total is limited to two shares, which matters
+  // on small machines.
   const std::int64_t room =
       std::max<std::int64_t>(1, 2 * share / std::max<std::int64_t>(1, options.max_grammar_bytes));
   options.max_at_once =
@@ -221,7 +223,7 @@ void log_memory_table(const MemoryTable& memory, const ModelInfo& model, const E
 void log_ledger(const MemoryBudget& ledger) {
   std::string line;
   for (const MemoryBudget::Account& account : ledger.accounts()) {
-    if (account.used == account.limit) continue;  // taken at start, and logged above
+    if (account.used == account.limit) continue;  // reserved at start, and logged above
     line += concat(line.empty() ? "" : ", ", account.name, " ", mib(account.limit), " (guaranteed ",
                    mib(account.promised), ")");
   }

@@ -20,7 +20,7 @@ namespace {
 
 namespace json = boost::json;
 
-// The flags as fields of rope_scaling.
+// Converts the rope flags into fields of rope_scaling.
 Result<json::object> rope_fields(const EngineFlags& flags) {
   const RopeFlags& rope = flags.rope;
   if (rope.scale > 0 && rope.freq_scale > 0)
@@ -44,12 +44,13 @@ Result<json::object> rope_fields(const EngineFlags& flags) {
   return scaling;
 }
 
-// A value of --quantization, and the types of `pagoda quantize` that make such a model; empty: none does.
+// A value of --quantization, and the types with which `pagoda quantize` produces such a model; empty if it
+// cannot.
 struct QuantizationValue {
   std::string_view name;
   QuantizationMethod method;
   std::string_view types = {};
-  QuantizationMethod other = method;  // a package that has the layouts of two methods
+  QuantizationMethod other = method;  // another method, for packages that support the layouts of two
 };
 constexpr QuantizationValue kQuantizations[] = {
     {"auto-round", QuantizationMethod::gptq, {}, QuantizationMethod::awq},
@@ -70,7 +71,7 @@ constexpr QuantizationValue kQuantizations[] = {
     {"mxfp4", QuantizationMethod::mxfp4, "mxfp4"},
 };
 
-// How config.json, or else the tensors alone, say that a folder is quantised.
+// True if config.json, or else the tensors, say that the model is quantised by this method.
 bool is_quantized_by(QuantizationMethod method, const ModelSource& source) {
   const auto how = read_quantization_files(source.config_json(),
                                            [&](std::string_view name) { return source.side_file(name); });
@@ -87,7 +88,7 @@ Result<ModelOverrides> model_overrides(const EngineFlags& flags) {
   PAGODA_ASSIGN_OR_RETURN(const json::object rope, rope_fields(flags));
   if (rope.empty()) return overrides;
   overrides.rope = json::serialize(rope);
-  // A linear factor does not say how long the context is now.
+  // A linear scaling factor does not determine the new context length.
   const json::value* const type = rope.if_contains("rope_type");
   const bool linear = type != nullptr ? *type == "linear" : rope.contains("factor");
   if (!linear || !flags.max_model_len || *flags.max_model_len <= 0) return overrides;

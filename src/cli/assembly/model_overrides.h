@@ -1,6 +1,6 @@
 #pragma once
-// Opens the model that flags name, with the flags that replace values of its files: --hf-overrides,
-// --override-kv, and those of its rotation. For cli/ alone.
+// Opens the model named by flags, with the flags that override values in its files: --hf-overrides,
+// --override-kv, and the rope flags. Used only in cli/.
 #include <memory>
 #include <span>
 #include <string>
@@ -15,15 +15,15 @@ namespace pagoda {
 // invalid_argument: --hf-overrides is not a JSON object, or flags contradict each other.
 Result<ModelOverrides> model_overrides(const EngineFlags& flags);
 
-// invalid_argument: --quantization names another method than the one that the model is quantised by.
+// invalid_argument: --quantization names a different method than the model's.
 Status check_quantization(std::string_view quantization, const ModelSource& source);
 
-// The model at `path`, with adapters merged into it.
+// Opens the model at `path` and merges the adapters into it.
 Result<std::unique_ptr<ModelSource>> open_with_adapters(const std::string& path,
                                                         const ModelOverrides& overrides,
                                                         std::span<const AdapterFlag> adapters);
 
-// The model of --model, its overrides applied, its adapters merged, and --quantization checked.
+// Opens the model of --model, applies overrides, merges adapters and checks --quantization.
 Result<std::unique_ptr<ModelSource>> open_model(const EngineFlags& flags);
 
 }  // namespace pagoda

@@ -20,7 +20,7 @@ Status set_early_launch(const EngineFlags& flags, device::Device& device) {
   return unimplemented("--device-early-launch on needs compute capability 9.0 or later");
 }
 
-// A flag's word stands for a value; all others for the automatic choice.
+// Maps a flag's word to a value; all other words select the automatic choice.
 template <class Value>
 struct Meaning {
   std::string_view word;
@@ -48,7 +48,7 @@ Result<std::unique_ptr<device::Device>> open_device(const EngineFlags& flags, st
     return device;
   }
   const EmulatedDeviceFlags& asked = flags.emulated_device;
-  // Faults on demand are the last rank's.
+  // Injected faults happen on the last rank.
   const bool fails = rank == flags.tensor_parallel_size - 1;
   auto device =
       device::emulated::EmulatedDevice::create({.memory_bytes = static_cast<std::size_t>(asked.memory_bytes),

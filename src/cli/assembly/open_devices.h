@@ -1,6 +1,6 @@
 #pragma once
-// Opens the device of --device and loads a model there. Left out of builds without devices, where devices.h
-// answers.
+// Opens the device of --device and loads a model on it. Builds without devices omit this; devices.h then
+// returns the error.
 #include <memory>
 #include <string>
 
@@ -9,13 +9,13 @@
 
 namespace pagoda {
 
-// A rank's part of a model on the device that is opened for it. `describes`: gets what that device is; or
-// null.
+// Opens the device and loads a rank's part of a model on it. `describes`, if not null, receives a description
+// of the device.
 Result<std::unique_ptr<RankRunner>> load_on_device(const EngineFlags& flags,
                                                    std::shared_ptr<const ModelSource> source,
                                                    const RunnerOptions& options, std::string* describes);
 
-// Which kernels of the device are asked for.
+// The kernels of the device selected by flags.
 device_runner::DeviceKernels device_kernels(const EngineFlags& flags);
 
 }  // namespace pagoda

@@ -1,6 +1,6 @@
 #pragma once
-// Names the file in which `serve` keeps the requests that an engine died of (engine/poison_record.h): a file
-// for each port, since a server that is started again has the same one.
+// The file in which `serve` keeps the requests that crashed an engine (engine/poison_record.h). One file per
+// port, so that a restarted server finds its own file.
 #include <memory>
 #include <string>
 
@@ -11,7 +11,7 @@ namespace pagoda {
 
 std::string default_poison_file(std::int32_t port);
 
-// Null: not wanted, or not available, which is only logged.
+// Null if disabled, or if the file cannot be used, which is only logged.
 std::unique_ptr<PoisonRecord> poison_record(const EngineFlags& flags);
 
 }  // namespace pagoda

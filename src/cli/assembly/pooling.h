@@ -1,6 +1,6 @@
 #pragma once
-// From flags and a model's files to a model that makes vectors: what the runner needs of it, and what the
-// protocols tell of it.
+// For models that produce vectors: determines the runner's and the protocols' settings from flags and the
+// model's files.
 #include <cstdint>
 #include <optional>
 
@@ -14,14 +14,15 @@
 
 namespace pagoda {
 
-// Absent: it generates text. `tokenizer` may be null: then answers' tokens are left out.
+// nullopt: the model generates text. `tokenizer` may be null; then the tokens of answers are omitted.
 Result<std::optional<PoolingModel>> pooling_model(const EngineFlags& flags, const ModelSource& source,
                                                   const ModelInfo& model, const Tokenizer* tokenizer);
 
-// `size`: elements of a vector.
+// `size`: number of elements of a vector.
 VectorModel vector_model(const PoolingModel& pooling, const ModelInfo& model, std::int32_t size);
 
-// Flags that ask for what a model that makes vectors has not, by name; of one that keeps no K/V, too.
+// Rejects flags, by name, that such a model does not support, or that one without K/V (`keeps_nothing`) does
+// not.
 Status check_pooling_flags(const EngineFlags& flags, bool keeps_nothing);
 
 }  // namespace pagoda

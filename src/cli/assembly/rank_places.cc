@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// The node that has all of them.
+// Returns the node that contains all of these cores.
 std::optional<int> node_of(const CpuList& cpus, const std::vector<NumaNode>& nodes) {
   for (const NumaNode& node : nodes) {
     if (std::ranges::includes(node.cpus, cpus)) return node.id;
@@ -53,7 +53,7 @@ Result<std::vector<RankPlace>> plan_rank_places(const CpuListFlag& flag, std::in
   const auto num_nodes = std::ssize(usable);
   if (!flag.automatic || num_ranks < 2 || num_nodes < 2) return places;
   for (std::int32_t rank = 0; rank < num_ranks; ++rank) {
-    // Fewer ranks than nodes: several nodes each; more: several ranks a node.
+    // With fewer ranks than nodes, a rank gets several nodes; with more, several ranks share a node.
     const auto first = rank * num_nodes / num_ranks;
     const auto end = std::max(first + 1, (rank + 1) * num_nodes / num_ranks);
     RankPlace& place = places[static_cast<std::size_t>(rank)];

@@ -27,9 +27,9 @@
 namespace pagoda {
 namespace {
 
-// Exit codes of ranks other than 0: that was not told to stop; of what rank 0 refuses.
+// Exit codes of ranks other than 0: the rank failed; the rank met an error that rank 0 reports.
 constexpr int kRankFailed = 3, kRefused = 2;
-constexpr std::chrono::seconds kRefusalOfRankZero{10};  // it is on its way to the same refusal
+constexpr std::chrono::seconds kRefusalOfRankZero{10};  // time for rank 0 to report the same error
 
 std::string mpi_library() {
   std::error_code error;
@@ -47,13 +47,13 @@ Status serve(const EngineFlags& flags, Communicator& communicator) {
   return serve_rank(std::move(source), options, rank_loader(flags));
 }
 
-// Rank 0 drains first, whoever is told to end.
+// Rank 0 handles the signals and drains first.
 void ignore_signals() {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
 }
 
-// A model that cannot be split is one process's answer, given before there are others.
+// Checks that the model can be split, so that the error is reported once, before other processes exist.
 Status check_split(const EngineFlags& flags) {
   PAGODA_ASSIGN_OR_RETURN(auto source, open_model(flags));
   return DecoderModel::check_split(*source, flags.dtype, flags.tensor_parallel_size,
@@ -61,7 +61,7 @@ Status check_split(const EngineFlags& flags) {
                                    uses_device(flags) ? MixtureCut::features : MixtureCut::experts);
 }
 
-// Rank 0 has been told, and says it.
+// True if rank 0 already knows this error and reports it.
 bool known_to_rank_zero(const Status& status) {
   if (status.code() != StatusCode::unavailable && status.code() != StatusCode::deadline_exceeded) return true;
   return status.message().find(" gave up: ") != std::string::npos;
@@ -78,8 +78,8 @@ Status settle(const RankPlace& place, std::int32_t rank, EngineFlags& flags) {
   return take_place(place, who, !flags.cpu_list.lists.empty());
 }
 
-// The life of a rank other than 0. Ends its process without what belongs to rank 0: open files, exit
-// handlers.
+// The main function of a rank other than 0. Ends the process without touching what it inherited from rank 0:
+// open files, exit handlers.
 [[noreturn]] void serve_and_exit(const EngineFlags& flags, std::unique_ptr<Communicator> communicator) {
   ignore_signals();
   const Status status = serve(flags, *communicator);
@@ -95,9 +95,8 @@ Status settle(const RankPlace& place, std::int32_t rank, EngineFlags& flags) {
   _exit(status.ok() ? 0 : kRankFailed);
 }
 
-// The first process to fail makes mpirun end all others, whatever they were about to say. Rank 0 meets the
-// same refusal and ends this process with its own; only one that holds on this rank's machine alone is said
-// here.
+// mpirun ends all processes as soon as the first one fails, so wait for rank 0 to fail with the same error
+// and end this process. Only an error specific to this rank's machine is reported here.
 [[noreturn]] void leave_refusal_to_rank_zero(std::int32_t rank, const Status& status) {
   std::this_thread::sleep_for(kRefusalOfRankZero);
   std::fprintf(stderr, "pagoda: rank %d: %s\n", rank, status.message().c_str());
@@ -111,7 +110,7 @@ Result<std::unique_ptr<Communicator>> join_ranks(EngineFlags& flags) {
     if (flags.mpi_rank > 0) leave_refusal_to_rank_zero(flags.mpi_rank, status);
     return status;
   };
-  // Engines of one process are bound one by one (data_parallel.h).
+  // With several engines in a process, each binds its own threads (data_parallel.h).
   if (flags.data_parallel_size > 1 && flags.cpu_list.lists.size() != 1)
     return std::unique_ptr<Communicator>();
   auto places =

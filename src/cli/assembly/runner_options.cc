@@ -15,9 +15,9 @@
 namespace pagoda {
 namespace {
 
-// Prompt tokens that a step takes at most by default: on a few cores 256 take about a tenth of a second,
-// which is the longest that other streams then wait between two tokens. A GPU's products of 2,048 rows are
-// about as fast as they get.
+// The default limit of prompt tokens per step. On a few cores 256 tokens take about a tenth of a second,
+// which bounds the time that other streams wait for their next token. On a GPU, products of 2,048 rows are
+// close to maximum efficiency.
 std::int32_t default_token_budget(const EngineFlags& flags) { return flags.device == "cuda" ? 2048 : 256; }
 
 Result<std::optional<CpuLevel>> cpu_level(const std::string& name) {
@@ -70,10 +70,10 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& 
       flags.max_model_len.has_value() && *flags.max_model_len != kMaxModelLenAuto
           ? *flags.max_model_len
           : model.decoder.max_positions;
-  // The papers' baselines keep what is behind a window.
+  // The papers' baselines keep the K/V behind a window.
   options.kv_windows = !is_baseline(flags);
   options.max_context = max_model_len;
-  // A whole prompt must fit in a step when it may not be cut.
+  // Without chunked prefill a whole prompt must fit in a step.
   const std::int32_t least = flags.enable_chunked_prefill && !is_encoder(model.decoder)
                                  ? flags.max_num_seqs
                                  : std::max(max_model_len, flags.max_num_seqs);

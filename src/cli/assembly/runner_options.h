@@ -1,5 +1,5 @@
 #pragma once
-// EngineFlags -> what the model runner is created with: the path of the model, types, threads, budgets.
+// Converts EngineFlags into the options of the model runner: the path of the model, types, threads, budgets.
 #include <string>
 
 #include "base/status.h"
@@ -9,13 +9,13 @@
 
 namespace pagoda {
 
-// --threads, or every usable core.
+// --threads, or the number of usable cores.
 int num_threads(const EngineFlags& flags);
 
 // --model, or the default model's file.
 Result<std::string> model_path(const EngineFlags& flags);
 
-// Without num_blocks, which depends on the memory that is left. invalid_argument names the flag.
+// Leaves num_blocks unset, since it depends on the memory left. invalid_argument: the message names the flag.
 Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& model);
 
 }  // namespace pagoda

@@ -19,14 +19,14 @@ namespace {
 
 namespace json = boost::json;
 
-// The fields, with the bounds that requests have.
+// The fields, with the same bounds as in requests.
 struct Field {
   std::string_view name;
   double least = 0, most = 0;
-  bool above = false;  // `least` itself is none
+  bool above = false;  // `least` itself is not allowed
   bool whole = false;
 };
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // a generation_config.json
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;  // limit for generation_config.json
 constexpr std::array<Field, 6> kFields = {{{"temperature", 0, 100},
                                            {"top_p", 0, 1, true},
                                            {"top_k", -1, 1e9, false, true},
@@ -34,7 +34,7 @@ constexpr std::array<Field, 6> kFields = {{{"temperature", 0, 100},
                                            {"repetition_penalty", 0, 100, true},
                                            {"max_new_tokens", 1, 1e9, false, true}}};
 
-// Why a value cannot be used; empty: it can.
+// Returns the reason why a value is invalid; empty if it is valid.
 std::string fault_of(const Field& field, const json::value& value) {
   if (!value.is_number()) return "is not a number";
   const auto number = value.to_number<double>();
@@ -58,7 +58,7 @@ Status check_overrides(const json::object& overrides) {
   return ok_status();
 }
 
-// The same fields in GGUF metadata, as llama.cpp's converter copies them and llama.cpp reads them.
+// The corresponding fields in GGUF metadata, as written by llama.cpp's converter and read by llama.cpp.
 json::object written_in(const GgufFile& file) {
   json::object fields;
   for (const auto& [key, field] : {std::pair("temp", "temperature"),
@@ -71,8 +71,7 @@ json::object written_in(const GgufFile& file) {
   return fields;
 }
 
-// Fields that change what transformers generates, and have no effect here, with the value that switches each
-// off.
+// Fields that affect transformers but not this program, each with the value that disables it.
 struct UnusedField {
   std::string_view name, off;
 };
@@ -99,7 +98,7 @@ void name_unused(const json::object& file, std::string_view name) {
   if (!names.empty()) log_warning("start", concat(name, ": without effect here: ", names));
 }
 
-// The model's file without the fields that cannot be used, which are named once, here.
+// Returns the model's fields without the invalid ones, which are logged here once.
 json::object usable(const json::object& file, std::string_view name) {
   json::object fields;
   name_unused(file, name);
@@ -116,7 +115,8 @@ json::object usable(const json::object& file, std::string_view name) {
   return fields;
 }
 
-// Models whose files say nothing of sampling, with what their authors recommend: those of script/model first.
+// Models whose files set no sampling, with the values that their authors recommend. Models of script/model
+// come first.
 struct ModelRow {
   std::string_view name;  // '*' stands for any text
   std::string_view fields;
@@ -126,7 +126,7 @@ constexpr ModelRow kModels[] = {
     {"gemma-3-*", R"({"temperature": 1.0, "top_k": 64, "top_p": 0.95})"},
 };
 
-// The model's name by its path: of a file or a folder; in the Hugging Face cache that of the repository.
+// The model's name from its path: that of the file or folder, or of the repository in the Hugging Face cache.
 std::string name_of(const ModelSource& source) {
   std::filesystem::path path(source.path());
   if (path.filename().empty()) path = path.parent_path();
@@ -144,20 +144,20 @@ json::object row_of_model(const ModelSource& source) {
   return {};
 }
 
-// The model's own words: of its files, else of its row.
+// Returns the model's own defaults: from its files, or else from the table.
 json::object fields_of_model(const ModelSource& source) {
   json::object fields;
   if (source.gguf() != nullptr) {
     fields = usable(written_in(*source.gguf()), "general.sampling");
   } else if (const auto text = source.side_file("generation_config.json")) {
-    // One that is malformed was refused with the model's config.
+    // A malformed file was already reported with the model's config.
     if (const auto file = parse_json_object(*text, "generation_config.json"))
       fields = usable(*file, "generation_config.json");
   }
   return fields.empty() ? row_of_model(source) : fields;
 }
 
-// The file that --generation-config names.
+// Reads the source selected by --generation-config.
 Result<json::object> fields_named(const std::string& name, const ModelSource& source) {
   if (name == "vllm") return json::object();
   if (name == "auto") return fields_of_model(source);

@@ -1,7 +1,7 @@
 #pragma once
-// The sampling of requests that do not set it: generation_config.json beside the model or what its GGUF file
-// has of it; where these have nothing, a row of our own for a few models. --generation-config and
-// --override-generation-config change it as in vLLM. Of cli/ alone.
+// The sampling defaults of requests: generation_config.json beside the model, or the corresponding fields of
+// its GGUF file; if these set nothing, our own table for a few models. --generation-config and
+// --override-generation-config modify them as in vLLM. Used only in cli/.
 #include <string>
 #include <string_view>
 
@@ -12,16 +12,16 @@
 
 namespace pagoda {
 
-// invalid_argument names what of the overrides cannot be used. What of the file cannot is named in the log
-// and left out, so that no request meets it.
-// `generation_config`: "auto", "vllm" (no defaults but the API's), or a folder or file to read instead.
+// invalid_argument: the message names the invalid override. Invalid values in the file are logged and
+// ignored, so that they affect no request.
+// `generation_config`: "auto", "vllm" (only the API's defaults), or a folder or file to read instead.
 Result<SamplingDefaults> sampling_defaults(const ModelSource& source, std::string_view overrides,
                                            const std::string& generation_config = "auto");
 
-// `defaults` with what --temperature, --top-p, ... say instead.
+// Replaces values in `defaults` by those of --temperature, --top-p, ...
 SamplingDefaults with_flags(SamplingDefaults defaults, const SamplingFlags& flags);
 
-// "requests are sampled with temperature 0.7, top_p 0.8 unless they say otherwise".
+// Returns "requests are sampled with temperature 0.7, top_p 0.8 unless they say otherwise".
 std::string describe(const SamplingDefaults& defaults);
 
 }  // namespace pagoda

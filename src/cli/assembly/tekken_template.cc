@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// "v7" or "v7m1": 7; 0: it says none.
+// Returns 7 for "v7" or "v7m1"; 0 if there is no version.
 int version_of(std::string_view tekken_json) {
   std::string_view config_text;
   JsonCursor cursor(tekken_json);
@@ -27,10 +27,11 @@ int version_of(std::string_view tekken_json) {
   return number;
 }
 
-// The places that differ between versions.
+// The parts of the template that differ between versions.
 struct Pieces {
-  bool system_prompt = true;  // in its place, between two tokens; else before the last user's text
-  bool tools_first = false;   // before the first user's text; else before the last one's
+  // True: at the beginning, between two tokens. False: before the last user message.
+  bool system_prompt = true;
+  bool tools_first = false;  // true: before the first user message; false: before the last one
   std::string_view call, result;
   std::string_view thought = {};
 };

@@ -17,7 +17,7 @@ json::object parsed(const std::string& text) {
   return object ? *std::move(object) : json::object();
 }
 
-// tokenizer_config.json beside the tokenizer.
+// Reads tokenizer_config.json beside the tokenizer.
 json::object config_of(const ModelSource& source, const std::string& tokenizer_file) {
   constexpr const char* kName = "tokenizer_config.json";
   if (tokenizer_file.empty()) return parsed(source.side_file(kName).value_or(""));
@@ -28,7 +28,7 @@ json::object config_of(const ModelSource& source, const std::string& tokenizer_f
   return text ? parsed(*text) : json::object();
 }
 
-// The classes of transformers that read the tokenizers of llama.cpp's names.
+// The transformers class for a tokenizer type of llama.cpp.
 std::string_view class_of(const std::string& gguf_model) {
   if (gguf_model == "gpt2") return "GPT2TokenizerFast";
   if (gguf_model == "llama") return "LlamaTokenizerFast";

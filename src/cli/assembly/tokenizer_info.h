@@ -1,6 +1,6 @@
 #pragma once
-// The body of GET /tokenizer_info: tokenizer_config.json of the model, or its like from a GGUF file, with the
-// chat template that is used.
+// The body of GET /tokenizer_info: the model's tokenizer_config.json, or the equivalent from a GGUF file,
+// with the chat template in use.
 #include <string>
 
 #include "loader/model_source.h"
@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// A JSON object. `tokenizer_file` (--tokenizer) is where it comes from instead of `source`; empty: not given.
+// Returns a JSON object. `tokenizer_file` (--tokenizer) is read instead of `source` unless it is empty.
 std::string tokenizer_info(const ModelSource& source, const std::string& tokenizer_file,
                            const Tokenizer& tokenizer, const ChatTemplate* chat_template,
                            std::int32_t max_model_len);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int32_t kEagerBlocks = 1;
 constexpr std::int64_t kMappingsForOthers = 4096;                  // libraries, stacks, malloc
-constexpr std::int64_t kMaxResidentFree = std::int64_t{48} << 20;  // bytes; a quarter more at times
-// Address space for slots, unless --kv-slots asks for more.
+constexpr std::int64_t kMaxResidentFree = std::int64_t{48} << 20;  // bytes; sometimes up to a quarter more
+// Limit on the address space for slots, unless --kv-slots is given.
 constexpr std::int64_t kMaxAddressSpace = std::int64_t{1} << 45;
 
 }  // namespace
@@ -38,7 +38,7 @@ SlotMapConfig slot_map_config(const EngineFlags& flags, std::int32_t max_model_l
   SlotMapConfig config;
   for (const KvGroup& group : token_groups(groups))
     config.blocks_per_slot += static_cast<std::int32_t>(group.rows_for(max_model_len)) * group.pages_per_row;
-  // Idle slots stay mapped for requests to come, so there are more than can run.
+  // Idle slots stay mapped for future requests, so there are more slots than running sequences.
   config.num_slots = flags.kv_slots > 0 ? flags.kv_slots : std::min(flags.max_num_seqs, 1 << 20) * 2;
   config.deferred_reclaim = flags.kv_deferred_reclaim;
   config.map_ahead = flags.kv_map_ahead;
@@ -56,7 +56,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
     return invalid_argument(
         concat("--kv-slots ", out.slots.num_slots, " is less than --max-num-seqs ", flags.max_num_seqs));
   }
-  // States need no address space; an arena has some.
+  // States need no address space, but an arena cannot be empty.
   const std::int32_t blocks_per_slot = std::max(1, out.slots.blocks_per_slot);
   if (flags.kv_slots == 0 && out.slots.num_slots > kMaxAddressSpace / (blocks_per_slot * plan.block_bytes()))
     out.slots.num_slots = flags.max_num_seqs;
@@ -66,9 +66,9 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
                " blocks are more than can be numbered: lower --kv-slots or --max-model-len, "
                "or raise --kv-page-size"));
   }
-  if (!uses_device(flags))  // a GPU's driver has no such limit
+  if (!uses_device(flags))  // the GPU driver has no such limit
     out.slots.max_regions = (mappings - kMappingsForOthers) / plan.num_tensors;
-  // The pages of one sequence at once: windows give back what they leave.
+  // The maximum pages of a single sequence: windows free the rows that they leave.
   const std::int64_t chunk = flags.enable_chunked_prefill ? 0 : max_model_len;
   const std::int64_t pages = pages_for(groups, max_model_len, 1, 0, chunk);
   const std::int64_t mapped = pages_for(token_groups(groups), max_model_len, 1, 0, chunk);
@@ -89,7 +89,7 @@ Result<VirtualMemory> plan_virtual_memory(const EngineFlags& flags, const Virtua
   out.most_resident_free = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(kMaxResidentFree / plan.block_bytes(), 1, num_blocks));
   if (!flags.kv_precreate_pages) {
-    // Enough that the longest sequence alone can always go on.
+    // Enough for the longest sequence to run alone.
     out.num_created = static_cast<std::int32_t>(std::min<std::int64_t>(num_blocks, pages));
     out.shape.num_created = out.num_created;
   }

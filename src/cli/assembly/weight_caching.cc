@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kCacheMiB = 1 << 20;
 
-// A bar that is only seen when there is something to wait for.
+// A progress bar that appears only if the operation takes long.
 class PatientBar {
  public:
   void update(std::string_view what, std::int64_t done, std::int64_t total) {
@@ -33,13 +33,13 @@ class PatientBar {
   }
 
  private:
-  std::optional<std::chrono::steady_clock::time_point> start_;  // empty: at rest
+  std::optional<std::chrono::steady_clock::time_point> start_;  // empty: not running
   std::optional<ProgressBar> bar_;
 };
 
 volatile sig_atomic_t stop_signal = 0;
 
-// Takes SIGINT and SIGTERM while it lives.
+// Handles SIGINT and SIGTERM during its lifetime.
 class HeededSignals {
  public:
   HeededSignals() {

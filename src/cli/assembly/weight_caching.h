@@ -1,6 +1,6 @@
 #pragma once
-// The cache of packed weights as flags and environment have it: in the cache directory (default_model.h),
-// with a progress bar where packing takes long, lines in the log, and metrics.
+// The cache of packed weights, as set by flags and environment: in the cache directory (default_model.h),
+// with a progress bar if packing takes long, log lines, and metrics.
 #include <chrono>
 #include <memory>
 
@@ -13,10 +13,10 @@ namespace pagoda {
 
 WeightCache weight_cache(const EngineFlags& flags);
 
-// Without a cache: --no-weight-cache, or the reference backend. `quiet`: another rank talks.
+// Null without a cache: --no-weight-cache, or the reference backend. `quiet`: another rank reports.
 std::shared_ptr<const WeightCaching> weight_caching(const EngineFlags& flags, bool quiet = false);
 
-// Once the first answer is given, packed weights may be written.
+// Starts to write packed weights after the first answer.
 class WeightWritingObserver final : public StepObserver {
  public:
   explicit WeightWritingObserver(WeightWriting& writing) : writing_(writing) {}
@@ -28,8 +28,8 @@ class WeightWritingObserver final : public StepObserver {
 
 void count_weight_writing(WeightWriting& writing, MetricsRegistry& metrics);
 
-// Writes them now, where it has not been done, with a progress bar. SIGINT, SIGTERM and the end of `patience`
-// end it, leaving no file: cancelled.
+// Writes the packed weights now unless already written, with a progress bar. SIGINT, SIGTERM or the end of
+// `patience` cancel the write; no file is left: cancelled.
 Status finish_weight_writing(WeightWriting& writing, std::chrono::seconds patience);
 
 }  // namespace pagoda

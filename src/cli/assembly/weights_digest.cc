@@ -16,7 +16,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{1} << 20;  // is hashed by one thread
+constexpr std::size_t kChunk = std::size_t{1} << 20;  // unit of work of a thread
 constexpr std::string_view kHead = "pagoda weights digest 1\n";
 
 KvDigest digest_of(std::string_view name, std::span<const std::byte> bytes) {
@@ -35,7 +35,7 @@ std::string description_of(std::string_view name, const TensorView& tensor) {
   return described;
 }
 
-// Whole or not at all, for others who want the same.
+// Writes the file atomically, because other processes may write the same one.
 void keep(const std::string& path, const std::string& text) {
   const std::string part = concat(path, ".", ::getpid(), ".part");
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -80,7 +80,7 @@ Result<KvDigest> weights_sample(const ModelSource& source) {
       continue;
     }
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
-    const std::int64_t middle = tensor.elements() / columns / 2;  // a vector is one row
+    const std::int64_t middle = tensor.elements() / columns / 2;  // a one-dimensional tensor is a single row
     const TensorView row = {
         tensor.dtype, {1, columns}, tensor.data + middle * dtype_bytes(tensor.dtype, columns)};
     PAGODA_RETURN_IF_ERROR(source.bring_in(row));

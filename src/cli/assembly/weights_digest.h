@@ -1,6 +1,6 @@
 #pragma once
-// weights_digest(): what the weights' bytes hash to, wherever the model lies: of every tensor its name, type,
-// shape and bytes. Reading a model takes seconds, so the digest is kept in the cache directory, under the
+// weights_digest(): a hash of the weights, independent of the model's path: of every tensor's name, type,
+// shape and bytes. Reading a model takes seconds, so the digest is cached in the cache directory under the
 // identity of the model's files, until these change. Threads: one caller, which lends its pool.
 #include <string>
 
@@ -11,16 +11,15 @@
 
 namespace pagoda {
 
-// Errors: a tensor's file is damaged, or changed while it was read.
+// Errors: a tensor's file is damaged, or was changed during the read.
 Result<KvDigest> weights_digest(const ModelSource& source, ThreadPool& pool);
 
-// The same, looked up in `folder` first, and kept there. A folder that cannot be used costs time alone.
+// The same with a cache in `folder`. If the folder cannot be used, the digest is computed every time.
 Result<KvDigest> cached_weights_digest(const ModelSource& source, const std::string& folder,
                                        ThreadPool& pool);
 
-// The hash of a part of the same, which takes milliseconds: names, types and shapes of all tensors, and a row
-// of each of 256 at most. It tells one model's weights from another's, but not from those with some rows
-// changed.
+// Hashes a sample, which takes milliseconds: names, types and shapes of all tensors, and one row of at most
+// 256 of them. It distinguishes models, but may miss changes to a few rows.
 Result<KvDigest> weights_sample(const ModelSource& source);
 
 }  // namespace pagoda

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "batch_req_";
 
-// The line that an answer is to; 0: it is none.
+// Returns the input line that an answer belongs to; 0 if it is not an answer.
 std::int64_t line_of(const boost::json::value& answer) {
   const boost::json::object* object = answer.if_object();
   const boost::json::value* id = object == nullptr ? nullptr : object->if_contains("id");

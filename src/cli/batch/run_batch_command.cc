@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 
-// Rung by calls that have news.
+// Signals the lines whose calls have new output.
 class Bell {
  public:
   void ring(std::int64_t line) {
@@ -80,7 +80,7 @@ class BatchRun {
     std::string body;
   };
 
-  // False at the end of the input.
+  // Returns false at the end of the input.
   bool take_line(std::istream& input) {
     std::string text;
     if (!std::getline(input, text)) return false;
@@ -195,7 +195,7 @@ class BatchRun {
     json.key("error").null().end_object();
     write(out);
   }
-  // Writes the error of a line that is no call.
+  // Writes the error of a line that is not a valid call.
   void write_failure(const Line& line, std::string_view code, std::string_view message) {
     std::string out;
     JsonWriter json(out);
@@ -220,8 +220,8 @@ class BatchRun {
   MemoryBudget memory_;
   const MemoryBudget::AccountId account_;
   Bell bell_;
-  std::map<std::int64_t, Line> running_;  // by the line's number
-  std::int64_t number_ = 0;               // the present line
+  std::map<std::int64_t, Line> running_;  // by line number
+  std::int64_t number_ = 0;               // the current line
   std::int64_t num_done_ = 0;
   std::uint64_t next_request_ = 1;
   Status status_;
@@ -248,7 +248,7 @@ Status run_batch(const RunBatchArgs& args) {
   std::ifstream input(args.input);
   // A folder can be opened, but not read.
   if (!input || (input.peek(), input.bad())) return not_found(file_failure("read", args.input));
-  input.clear();  // an empty file is at its end already
+  input.clear();  // an empty file is already at its end
   std::int64_t num_lines = 0;
   for (std::string line; std::getline(input, line);)
     num_lines += line.find_first_not_of(" \t\r") != std::string::npos;
@@ -257,7 +257,7 @@ Status run_batch(const RunBatchArgs& args) {
   PAGODA_ASSIGN_OR_RETURN(auto progress, BatchProgress::open(args.output));
   EngineFlags flags = args.engine;
   const std::int32_t max_running = 2 * flags.max_num_seqs;
-  flags.max_queue = std::max(flags.max_queue, max_running + 2048);  // a line may hold many prompts
+  flags.max_queue = std::max(flags.max_queue, max_running + 2048);  // a line may contain many prompts
   PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));
   if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer; give one with --tokenizer");

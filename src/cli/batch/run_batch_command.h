@@ -1,6 +1,6 @@
 #pragma once
-// pagoda run-batch: OpenAI's batch lines from a file through the engine, without HTTP, for every route of
-// every protocol. Answers are written as they come; begun again, what is answered is not repeated.
+// pagoda run-batch: runs OpenAI batch lines from a file through the engine, without HTTP, for every route of
+// every protocol. Answers are written as they complete; a restarted run skips the lines already answered.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ struct RunBatchArgs {
 };
 
 std::vector<Flag> run_batch_flags(RunBatchArgs& args);
-// A line that is wrong is answered with its error, and no error here.
+// An invalid line gets its error as the answer; the run continues.
 Status run_batch(const RunBatchArgs& args);
 
 }  // namespace pagoda

@@ -74,8 +74,8 @@ Result<BatchTimes> run_batch(AssembledEngine& engine, const BenchShape& shape, s
   }
   TimeNs all_started = start;
   for (const auto& [id, time] : first_token) all_started = std::max(all_started, time);
-  // From one token of the request that finishes first to its last: whole steps, in which every request gets
-  // as many tokens.
+  // From a token of the request that finishes first until its last one: whole steps, in which every request
+  // gets the same number of tokens.
   TimeNs begin = all_started;
   for (const Arrival& arrival : arrivals) {
     if (arrival.id == first_finished->id && arrival.time <= all_started) begin = arrival.time;

@@ -17,8 +17,8 @@
 namespace pagoda {
 namespace {
 
-// Bytes that a decode step of all requests streams, halfway through: weights once, and each one's keys and
-// values. None where requests share some of theirs or have several sequences.
+// Bytes read by a decode step of all requests, halfway through: the weights once, and the keys and values of
+// each request. nullopt if requests share K/V or have several sequences.
 std::optional<double> bytes_of_step(const MemoryTable& memory, const BenchShape& shape) {
   const BenchDecoding& decoding = shape.decoding;
   if (std::max(decoding.n, decoding.best_of) > 1 || decoding.beam_width > 0 || decoding.prefix_len > 0)
@@ -35,8 +35,7 @@ Status check(const BenchShape& shape, std::int32_t iterations) {
   return ok_status();
 }
 
-// Runs the batch again and again, the bandwidth of the host's memory read around each run; a device has its
-// own.
+// Repeats the batch. On the host, measures the memory bandwidth around each run; a device has its own memory.
 Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const EngineFlags& flags,
                              const BenchShape& shape, std::int32_t warmup, std::int32_t iterations,
                              IdleTimes& idle) {
@@ -55,7 +54,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
       if (on_host) bandwidth.push_back(probe.bytes_per_second());
       if (auto snapshot = engine_snapshot(engine)) totals_before = (*snapshot)->totals;
     }
-    // Fresh prompts every time, so that nothing comes from the prefix cache.
+    // New prompts in every run, so that there are no prefix-cache hits.
     PAGODA_ASSIGN_OR_RETURN(
         const auto times,
         run_batch(engine, shape, flags.seed + static_cast<std::uint64_t>(i + 1000), next_id));
@@ -64,7 +63,7 @@ Result<BenchFigures> measure(AssembledEngine& engine, const char* name, const En
     if (on_host) bandwidth.push_back(probe.bytes_per_second());
     if (times.decode_tokens > 0) {
       decode.push_back(double(times.decode_tokens) / times.decode_seconds);
-      // Memory that others share is as fast as it is this very second.
+      // The bandwidth of shared memory varies, so use the measurements before and after this run.
       const double around = on_host ? (bandwidth.back() + bandwidth.end()[-2]) / 2 : 0;
       if (around > 0 && step_bytes)
         share.push_back(decode.back() / shape.num_requests * *step_bytes / around);

@@ -1,5 +1,5 @@
 #pragma once
-// pagoda bench: how fast the engine is by itself, without HTTP. Flag names as in `vllm bench`.
+// pagoda bench: the speed of the engine alone, without HTTP. Flag names as in `vllm bench`.
 #include <cstdint>
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// One batch at a time: prefill of input_len tokens, then output_len tokens, for batch_size sequences.
+// A single batch at a time: prefill of input_len tokens, then output_len tokens, for batch_size sequences.
 struct BenchLatencyArgs {
   EngineFlags engine;
   std::int32_t input_len = 512;
@@ -21,7 +21,7 @@ struct BenchLatencyArgs {
   std::string output_json;  // file for the figures; "-": stdout instead of the table; empty: table only
 };
 
-// num_prompts requests at once, as many running as --max-num-seqs and the KV cache allow.
+// Submits num_prompts requests at once; as many run as --max-num-seqs and the KV cache allow.
 struct BenchThroughputArgs {
   EngineFlags engine;
   std::int32_t input_len = 128;

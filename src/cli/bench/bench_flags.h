@@ -1,5 +1,5 @@
 #pragma once
-// The rows of the flags of bench. `args` must outlive them.
+// The flags of bench. `args` must outlive the rows.
 #include <vector>
 
 #include "cli/bench/bench_command.h"

@@ -55,7 +55,7 @@ struct KernelCase {
   std::string label;
   KvLayout layout;
   KvStorage storage;
-  std::vector<std::int32_t> table;  // all sequences, one after the other
+  std::vector<std::int32_t> table;  // block tables of all sequences, concatenated
   std::int32_t blocks_per_sequence = 0;
 };
 
@@ -71,14 +71,14 @@ Result<KernelCase> plain_case(std::string label, KvLayout layout, std::int32_t b
   PAGODA_ASSIGN_OR_RETURN(out.storage, KvStorage::create(out.layout, count, 0));
   out.table.resize(static_cast<std::size_t>(count));
   std::iota(out.table.begin(), out.table.end(), 0);
-  if (order == BlockOrder::scattered) {  // as after a while of serving
+  if (order == BlockOrder::scattered) {  // as after a period of serving
     for (std::size_t i = out.table.size(); i > 1; --i)
       std::swap(out.table[i - 1], out.table[random_bits(1, 2, i) % i]);
   }
   return out;
 }
 
-// Pages scattered over the pool, blocks side by side in address space.
+// Pages scattered over the pool, blocks contiguous in address space.
 Result<KernelCase> virtual_case(std::string label, const KvLayout& layout, std::int64_t page_bytes,
                                 KvTensors tensors) {
   PAGODA_ASSIGN_OR_RETURN(auto plan, plan_virtual_kv(layout, page_bytes, tensors));
@@ -139,7 +139,7 @@ KernelTimes time_kernel(const KernelContext& context, const KernelCase& test, st
                                      .num_queries = kContext,
                                      .context_len = kContext,
                                      .block_table = test.table.data() + s * test.blocks_per_sequence};
-    // Every layer is written once, so that decoding reads what is there.
+    // Write every layer once, so that decoding reads initialised memory.
     const double us =
         run(std::span(&sequence, 1), s == 0 ? layout.num_layers : std::min(2, layout.num_layers));
     if (s > 0) prefill.push_back(us);
@@ -269,7 +269,7 @@ Result<Served> serve_once(const EngineFlags& flags, std::int32_t num_prompts) {
   OutputCollector collector;
   const auto vocab = static_cast<std::uint64_t>(engine->client().limits().vocab_size);
   for (std::int32_t i = 0; i < num_prompts; ++i) {
-    // Short and long ones: a prompt of 8 to 160 tokens and an answer of 8 to 96, small ones more often.
+    // Mixed sizes, small ones more often: prompts of 8 to 160 tokens and answers of 8 to 96.
     const auto draw = [&](std::uint64_t stream) {
       return random_uniform(7, stream, static_cast<std::uint64_t>(i));
     };

@@ -13,7 +13,7 @@ namespace {
 
 boost::json::object spread_json(const Spread& s) { return {{"median", s.median}, {"best", s.best}}; }
 
-// Null where there is none.
+// null if there is no value.
 boost::json::value spread_json(const std::optional<Spread>& s) {
   return s ? boost::json::value(spread_json(*s)) : boost::json::value(nullptr);
 }

@@ -14,15 +14,15 @@
 namespace pagoda {
 
 struct Spread {
-  double median = 0, best = 0;  // best: the largest
+  double median = 0, best = 0;  // best: the largest value
 };
 Spread spread(std::vector<double> values);  // at least one value
 
-// The shares of the paper's Fig. 2 and Fig. 15 over a stretch of time.
+// The shares of the paper's Fig. 2 and Fig. 15 over a period of time.
 struct KvAccount {
   double token = 0, reserved = 0, internal = 0, external = 0, cached = 0;  // shares of all slots
-  double waste = 0;                                                        // share of the allocated ones
-  double saved = 0;                                                        // blocks, by sharing
+  double waste = 0;                                                        // share of the allocated slots
+  double saved = 0;                                                        // blocks saved by sharing
   std::int64_t blocks_copied = 0, preemptions = 0;
 };
 KvAccount account_between(const EngineTotals& before, const EngineTotals& after);
@@ -31,15 +31,16 @@ struct BenchFigures {
   std::string bench, model, dtype;
   int threads = 0;
   BenchShape shape;
-  Spread prefill, total;         // tokens a second
-  std::optional<Spread> decode;  // tokens a second; none: the first were through before the last had begun
-  std::optional<Spread>
-      bandwidth;  // bytes a second that the host's memory gave around the runs; none: a device
-  std::optional<double> step_bytes;  // weights, K and V that a decode step of all requests reads, if known
-  std::optional<Spread> share;       // share that decode steps used, where a step's reads are known
-  std::optional<IdleTimes::Figures> idle;  // a device was between decode steps; none: not measured
+  Spread prefill, total;  // tokens per second
+  // Tokens per second; absent: the first requests finished before the last had started.
+  std::optional<Spread> decode;
+  // Bytes per second of the host's memory, measured around the runs; absent on a device.
+  std::optional<Spread> bandwidth;
+  std::optional<double> step_bytes;  // weights, K and V read by a decode step of all requests, if known
+  std::optional<Spread> share;       // share of the bandwidth that decode steps used, if step_bytes is known
+  std::optional<IdleTimes::Figures> idle;  // a device between decode steps; absent: not measured
   KvAccount kv;
-  const RankSteps* ranks = nullptr;  // null: one rank
+  const RankSteps* ranks = nullptr;  // null: a single rank
   std::int32_t num_ranks = 1;
 };
 

@@ -29,7 +29,7 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
-// Numbers of warm-up requests: their prompts are not those of the measured ones.
+// Request index of warm-up requests, so that their prompts differ from the measured ones.
 constexpr std::uint64_t kWarmupIndex = std::uint64_t{1} << 40;
 
 std::vector<std::string> split(std::string_view list) {
@@ -56,7 +56,7 @@ Result<std::vector<std::pair<std::string, std::string>>> key_values(const std::s
   return pairs;
 }
 
-// The same request so many times, at once.
+// The same request a given number of times, all at once.
 class Repeated final : public Workload {
  public:
   Repeated(WorkloadRequest request, std::int32_t times) : request_(std::move(request)), left_(times) {
@@ -87,7 +87,7 @@ Result<std::string> first_model(const LoadOptions& options) {
   return unavailable(concat("/v1/models names no model (HTTP ", answer.status, "): give one with --model"));
 }
 
-// Asks until the server is there: refused connections and 503 are waited out.
+// Repeats the request until the server answers: waits while connections are refused or the status is 503.
 template <class Ask>
 auto wait_for_server(const BenchServeArgs& args, Ask&& ask) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(args.ready_check_timeout_sec);
@@ -100,8 +100,8 @@ auto wait_for_server(const BenchServeArgs& args, Ask&& ask) {
   }
 }
 
-// Tries which form of a request the server takes, by short ones: with a count of tokens in every chunk or
-// without; prompts as token ids, and which, or as words.
+// Determines by short requests which form the server accepts: with or without a token count in every chunk;
+// prompts as token ids (and which ids), or as words.
 Status find_form(const BenchServeArgs& args, const LoadOptions& options, bool has_text, BodyOptions& body) {
   WorkloadRequest request;
   request.prompt_tokens = 4;
@@ -203,7 +203,7 @@ Result<ReportOptions> report_options(const BenchServeArgs& args, const BenchPlan
   return report;
 }
 
-// As Python prints a float: "2.0", "0.5", "inf".
+// Formats a number as Python prints a float: "2.0", "0.5", "inf".
 std::string python_float(double value) {
   char buffer[40];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
@@ -211,7 +211,7 @@ std::string python_float(double value) {
   return text.find_first_of(".ein") == std::string::npos ? text + ".0" : text;
 }
 
-// The file that the result is saved in; empty: none.
+// Returns the file for the result; empty if it is not saved.
 std::string result_path(const BenchServeArgs& args, const ReportOptions& report) {
   if (!args.save_result && !args.append_result) return {};
   std::string name = args.result_filename;
@@ -222,7 +222,7 @@ std::string result_path(const BenchServeArgs& args, const ReportOptions& report)
                   model, "-", report.date, ".json");
   }
   if (args.result_dir.empty()) return name;
-  std::error_code error;  // check_output() tells it, too
+  std::error_code error;  // check_output() reports the error, too
   std::filesystem::create_directories(args.result_dir, error);
   return (std::filesystem::path(args.result_dir) / name).string();
 }
@@ -263,7 +263,7 @@ Spoken spoken_by(std::string_view backend) {
   return {Endpoint::completions, "/v1/completions"};
 }
 
-// How requests reach the server; their bodies are set later.
+// The connection options of requests; their bodies are set later.
 Result<LoadOptions> load_options(const BenchServeArgs& args, const WorkloadSpec& spec, const Spoken& spoken) {
   LoadOptions options;
   PAGODA_ASSIGN_OR_RETURN(auto headers, key_values("--header", args.header));
@@ -314,17 +314,17 @@ Status run_bench_serve(const BenchServeArgs& args) {
     };
   }
   PAGODA_ASSIGN_OR_RETURN(auto plan, make_plan(args, std::move(count_tokens)));
-  // The first request says of what kind the data set is, and warms up.
+  // The first request determines the kind of the data set, and serves as a warm-up.
   auto first = first_request(plan);
   if (!first && first.error().reason() == kNoArrivalTimes && args.workload.empty()) {
-    plan.spec.rate = std::numeric_limits<double>::infinity();  // as vLLM: all at once
+    plan.spec.rate = std::numeric_limits<double>::infinity();  // as in vLLM: all at once
     first = first_request(plan);
   }
   if (!first) return first.error();
   PAGODA_ASSIGN_OR_RETURN(auto workload, open_plan(plan));
   if (!*first) return invalid_argument("the data set has no requests");
   PAGODA_ASSIGN_OR_RETURN(auto members, extra_members(args));
-  auto report = report_options(args, plan, "");  // wrong flags are told before any load
+  auto report = report_options(args, plan, "");  // reports wrong flags before any load
   if (!report) return report.error();
 
   const Spoken spoken = spoken_by(args.backend);
@@ -374,7 +374,7 @@ Status run_bench_serve(const BenchServeArgs& args) {
   bar.reset();
   if (!result) return result.error();
 
-  // A workload knows how many it had at its end.
+  // The number of requests in a workload is known only at its end.
   if (report->num_prompts == 0) report->num_prompts = static_cast<std::int64_t>(result->outcomes.size());
   const ServeSummary summary = summarize(*result, report->goodput);
   std::fputs(report_table(summary, *report).c_str(), stdout);

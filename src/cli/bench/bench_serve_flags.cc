@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-// A sampling parameter that is sent only when given.
+// A sampling parameter that is sent only if given.
 Flag sampling(BenchServeArgs& args, const char* name, const std::string& member) {
   const auto store = [&args, member](const std::string& value) -> Status {
     if (const auto number = flags::parse_number(value); !number) return number.error();

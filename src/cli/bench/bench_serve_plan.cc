@@ -59,7 +59,7 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
     plan.spec.input = range(args.input_len > 0 ? args.input_len : args.random_input_len);
     plan.spec.output = range(args.output_len > 0 ? args.output_len : args.random_output_len);
     plan.spec.prefix_tokens = args.random_prefix_len;
-    plan.ignore_eos = true;  // as vLLM: the lengths are the point
+    plan.ignore_eos = true;  // as in vLLM, where the lengths matter
   } else if (args.dataset_name == "prefix_repetition") {
     const auto exactly = [](std::int32_t length) { return TokenRange{length, length}; };
     plan.spec.source = WorkloadSpec::Source::uniform;
@@ -78,7 +78,7 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
     plan.output_tokens = args.output_len > 0               ? args.output_len
                          : args.dataset_name == "sharegpt" ? args.sharegpt_output_len
                                                            : 0;
-    // A trace's requests have lengths, which an early end would shorten.
+    // A trace fixes the lengths of its answers; EOS would shorten them.
     if (args.dataset_name == "trace") plan.ignore_eos = true;
   }
   WorkloadSpec& spec = plan.spec;
@@ -94,7 +94,7 @@ Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_token
     spec.rate = rate;
     spec.exact_duration = spec.num_requests.has_value() && !std::isinf(rate);
   }
-  if (!args.burstiness.empty()) {  // else a workload's own
+  if (!args.burstiness.empty()) {  // otherwise the workload's own
     PAGODA_ASSIGN_OR_RETURN(auto burstiness, parse_real("--burstiness", args.burstiness));
     spec.burstiness = burstiness;
   }

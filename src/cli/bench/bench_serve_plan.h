@@ -1,5 +1,5 @@
 #pragma once
-// The requests that the flags of `bench serve` describe, before the server has been asked anything.
+// The requests described by the flags of `bench serve`, before any contact with the server.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,14 +17,14 @@ namespace pagoda {
 struct BenchPlan {
   WorkloadSpec spec;
   TraceOptions trace;
-  std::int32_t output_tokens = 0;  // every request's, instead of the data set's; 0: as it says
+  std::int32_t output_tokens = 0;  // overrides the data set's lengths; 0: no override
   bool ignore_eos = false;
 };
 
-// A number above 0, which may be inf; invalid_argument names the flag.
+// Parses a number above 0, possibly inf; invalid_argument names the flag.
 Result<double> parse_real(const std::string& flag, std::string_view text);
 
-// invalid_argument: flags that do not go together, or a value that makes no sense.
+// invalid_argument: conflicting flags, or an invalid value.
 Result<BenchPlan> make_plan(const BenchServeArgs& args, TokenCounter count_tokens);
 Result<std::unique_ptr<Workload>> open_plan(const BenchPlan& plan);
 Result<std::optional<WorkloadRequest>> first_request(const BenchPlan& plan);

@@ -1,5 +1,5 @@
 #pragma once
-// The plot of bench kv-managers: bars, one panel for each figure. Plain SVG text.
+// The plot of bench kv-managers: bars, one panel per figure. Plain SVG text.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@ struct KvManagersPlot {
     std::string label;
     double value = 0;
   };
-  std::vector<Bar> kernel, throughput, p99;  // an empty panel is left out
+  std::vector<Bar> kernel, throughput, p99;  // empty panels are omitted
 };
 
 std::string kv_managers_svg(const KvManagersPlot& plot);

@@ -35,7 +35,7 @@ Result<PageCallTimes> time_page_calls(std::int64_t page_bytes) {
   out.create_us = each(kPages, [&](std::int64_t i) {
     return arena.populate(i, 1) ? ok_status() : resource_exhausted("no memory for KV pages");
   });
-  // Every other page, so that nothing merges.
+  // Uses every other page, so that the system cannot merge mappings.
   out.map_us = each(kPages / 2, [&](std::int64_t i) { return arena.map(2 * i, kPages - 1 - 2 * i, 1); });
   out.replace_us = each(kPages / 2, [&](std::int64_t i) { return arena.map(2 * i, 2 * i, 1); });
   out.map8_us = each(kPages / 8, [&](std::int64_t i) { return arena.map(kPages + 8 * i, 8 * i, 8); });

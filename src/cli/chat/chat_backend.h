@@ -1,6 +1,6 @@
 #pragma once
-// ChatBackend: who answers in `pagoda chat`: the engine in this process, or a running server. Bodies are
-// those of /v1/chat/completions. Threads: one.
+// ChatBackend: answers the messages of `pagoda chat`: the engine in this process, or a running server. Bodies
+// are those of /v1/chat/completions. Threads: one.
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
@@ -14,15 +14,16 @@ namespace pagoda {
 class ChatBackend {
  public:
   virtual ~ChatBackend() = default;
-  virtual std::string name() const = 0;  // the model's or server's name, for people
-  // An answer that was interrupted is one. Else the error that the server would give, or that it gave.
+  virtual std::string name() const = 0;  // name of the model or server, for display
+  // An interrupted answer is a success. Otherwise returns the error of the server, or the one it would
+  // return.
   virtual Status answer(boost::json::object body, const AnswerWatcher& watcher) = 0;
 };
 
 Result<std::unique_ptr<ChatBackend>> engine_backend(EngineFlags flags);
 
-// `url`: of a server of OpenAI's API: http(s)://HOST:PORT, with or without /v1. The model is `flags.model`,
-// or the first that the server has. A key is the first of `flags.server.api_keys`.
+// `url`: an OpenAI-compatible server, http(s)://HOST:PORT, with or without /v1. The model is `flags.model`,
+// or the first model of the server. The key is the first of `flags.server.api_keys`.
 Result<std::unique_ptr<ChatBackend>> server_backend(const std::string& url, const EngineFlags& flags);
 
 }  // namespace pagoda

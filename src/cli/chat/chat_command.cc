@@ -35,13 +35,13 @@ constexpr const char* kHelp =
     "Ctrl-C ends the answer that runs, or drops what is typed.\n";
 
 std::atomic<bool> g_interrupted{false};
-int g_interrupts = -1;  // an eventfd: what waits for a key polls it, too
+int g_interrupts = -1;  // an eventfd, also polled while waiting for a key
 void on_interrupt(int) {
   g_interrupted = true;
   eventfd_write(g_interrupts, 1);
 }
 
-// Waiting for a key ends, too.
+// Makes SIGINT interrupt answers and waiting for a key.
 void catch_interrupts() {
   g_interrupts = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   struct sigaction action = {};
@@ -49,7 +49,7 @@ void catch_interrupts() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-// Below XDG_STATE_HOME, as shells keep theirs.
+// Under XDG_STATE_HOME, like the histories of shells.
 std::string history_file() {
   const char* state = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
@@ -57,7 +57,7 @@ std::string history_file() {
   return home != nullptr && *home == '/' ? concat(home, "/.local/state/pagoda/chat_history") : std::string();
 }
 
-// Those of an answer, as the API calls them.
+// Parameters of a request that can be set, by their names in the API.
 constexpr std::array<std::string_view, 7> kParameters = {"temperature",        "top_p",      "top_k", "min_p",
                                                          "repetition_penalty", "max_tokens", "seed"};
 
@@ -85,7 +85,7 @@ class ChatTurns {
     system_ = std::move(text);
     clear();
   }
-  // False: there is no such parameter, or it is not a number.
+  // Returns false if the parameter does not exist or the value is not a number.
   bool set(const std::string& name, const std::string& value) {
     boost::system::error_code error;
     const boost::json::value number = boost::json::parse(value, error);
@@ -94,7 +94,7 @@ class ChatTurns {
     return true;
   }
   void add_user(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
-  // Drops the last answer; false when there is none to drop.
+  // Drops the last answer. Returns false if there is none.
   bool drop_answer() {
     if (messages_.empty() || messages_.back().as_object().at("role") != "assistant") return false;
     messages_.pop_back();
@@ -102,7 +102,7 @@ class ChatTurns {
   }
   void drop_last() { messages_.pop_back(); }
 
-  // Streams the answer to stdout and remembers it.
+  // Streams the answer to stdout and adds it to the conversation.
   Status answer() {
     boost::json::object body = parameters_;
     body["messages"] = messages_;
@@ -125,11 +125,11 @@ class ChatTurns {
  private:
   ChatBackend& backend_;
   std::string system_;
-  boost::json::object parameters_;  // parameters that were set; the rest is the model's
+  boost::json::object parameters_;  // parameters set by the user; others have the model's defaults
   boost::json::array messages_;
 };
 
-// Answers what was added last; on an error says so and forgets it.
+// Answers the last message. On an error, prints the error and drops the message.
 void answer_or_explain(ChatTurns& conversation) {
   if (const Status status = conversation.answer(); !status.ok()) {
     std::fprintf(stderr, "pagoda: %s\n", status.message().c_str());
@@ -137,8 +137,8 @@ void answer_or_explain(ChatTurns& conversation) {
   }
 }
 
-// One message: a line, lines that end with a backslash, or what stands between two lines of """. nullopt: the
-// end. Empty: nothing to say.
+// Reads one message: a line, lines that end with a backslash, or the text between two lines of """. nullopt
+// at the end of input; empty if there is nothing to answer.
 std::optional<std::string> read_message(LineEditor& editor) {
   constexpr std::string_view kFence = "\"\"\"";
   const std::string first_prompt = editor.on_terminal() ? "> " : "",
@@ -174,7 +174,7 @@ std::optional<std::string> read_message(LineEditor& editor) {
   return text;
 }
 
-// False: it was the end.
+// Returns false if the command ends the session.
 bool obey(const std::string& command, ChatTurns& conversation) {
   const std::size_t space = std::min(command.find(' '), command.size());
   const std::string name = command.substr(0, space),
@@ -199,7 +199,7 @@ bool obey(const std::string& command, ChatTurns& conversation) {
   return true;
 }
 
-// A word alone is a model where it is a path, or has the form of a name on the hub.
+// A single word is a model if it is a path, or has the form of a name on the hub.
 bool can_name_model(const std::string& word) {
   std::error_code error;
   if (std::filesystem::exists(word, error)) return true;

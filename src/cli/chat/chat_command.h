@@ -10,16 +10,16 @@ namespace pagoda {
 
 struct ChatArgs {
   EngineFlags engine;
-  std::string url;                 // a server that answers instead; empty: none
+  std::string url;                 // a server that answers instead of an engine; empty: none
   std::string system_prompt;       // empty: none
-  std::string first;               // first word of run: a model, or the prompt (typed_words.h)
-  std::string prompt;              // not empty: answer this one and leave (--quick)
-  std::int32_t max_tokens = 1024;  // one answer
-  bool history = true;             // typed lines are kept for the next time
+  std::string first;               // first word of `run`: a model, or the prompt (typed_words.h)
+  std::string prompt;              // if not empty, answer this prompt and exit (--quick)
+  std::int32_t max_tokens = 1024;  // per answer
+  bool history = true;             // keep typed lines for later sessions
 };
 
 Status run_chat(const ChatArgs& args);
-// pagoda run, as Ollama's: one answer where there is a prompt, typed or by pipe.
+// pagoda run, as in Ollama: a single answer if there is a prompt, typed or piped.
 Status run_run(const ChatArgs& args);
 
 }  // namespace pagoda

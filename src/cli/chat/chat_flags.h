@@ -1,5 +1,5 @@
 #pragma once
-// The rows of the flags of chat and run. `args` must outlive them.
+// The flags of chat and run. `args` must outlive the rows.
 #include <vector>
 
 #include "cli/chat/chat_command.h"

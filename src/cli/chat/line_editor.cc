@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kHistoryLines = 1000;
 
-// State that libedit hands to a function without an argument of ours.
+// Global, because libedit's callback has no user argument.
 struct Entered {
   bool done = false;
   std::optional<std::string> line;
@@ -27,7 +27,7 @@ struct Entered {
 
 }  // namespace
 
-// The part of readline's interface that libedit has, too.
+// The part of readline's interface that libedit also implements.
 struct LineEditor::Functions {
   void (*install)(const char*, void (*)(char*)) = nullptr;
   void (*remove)() = nullptr;
@@ -77,11 +77,11 @@ LineEditor::~LineEditor() {
   umask(before);
 }
 
-// Key by key, so that a signal is seen between two of them. It is waited for as input is: a signal that comes
-// just before poll() would not end it.
+// Reads key by key, so that a signal is noticed between two keys. The signal is polled through a descriptor,
+// because a signal just before poll() would not interrupt it.
 std::optional<std::string> LineEditor::edit_line(const std::string& prompt) {
   g_entered = {};
-  eventfd_t earlier = 0;  // a key that ended an answer is not meant for this line
+  eventfd_t earlier = 0;  // a Ctrl-C that ended an answer does not apply to this line
   eventfd_read(interrupts_, &earlier);
   edit_->install(prompt.c_str(), [](char* line) {
     g_entered.done = true;
@@ -91,7 +91,7 @@ std::optional<std::string> LineEditor::edit_line(const std::string& prompt) {
   while (!g_entered.done) {
     std::array<pollfd, 2> waited{{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
                                   {.fd = interrupts_, .events = POLLIN, .revents = 0}}};
-    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // another signal
+    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // interrupted by another signal
     if (waited[1].revents != 0) break;
     edit_->read_char();
   }
@@ -109,7 +109,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   std::string line;
   if (std::getline(std::cin, line)) return line;
   if (terminal_) std::fputc('\n', stdout);
-  std::cin.clear();  // it may have been a signal
+  std::cin.clear();  // the stream may have failed because of a signal
   std::clearerr(stdin);
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// LineEditor: lines from a terminal, with arrows, search and a history that outlives the program, by libedit
-// where it is installed; else, and where input is no terminal, plain lines. libedit is opened when a terminal
-// asks for it: nothing links against it. Threads: one; one editor in a process.
+// LineEditor: reads lines from a terminal, with arrow keys, search and a persistent history, through libedit
+// if it is installed. Otherwise, or if input is not a terminal, reads plain lines. libedit is loaded on
+// demand; the program does not link to it. Threads: one; one editor per process.
 #include <optional>
 #include <string>
 
@@ -9,15 +9,16 @@ namespace pagoda {
 
 class LineEditor {
  public:
-  // `history_file`: kept there, readable by its owner only; empty: not kept. `interrupts`: an eventfd that
-  // does not block and that a signal's handler adds to; it outlives the editor, which only reads it.
+  // `history_file`: the persistent history, readable by its owner only; empty: not kept. `interrupts`: a
+  // nonblocking eventfd to which a signal handler writes; it must outlive the editor, which only reads it.
   LineEditor(std::string history_file, int interrupts);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
 
-  // The next line, without its end; nullopt: there are no more, or a signal came, and the line was dropped.
+  // Returns the next line without its end; nullopt at the end of input, or after a signal, which discards the
+  // line.
   std::optional<std::string> read(const std::string& prompt);
-  void remember(const std::string& text);  // remembers an entry, in one piece
+  void remember(const std::string& text);  // adds one entry to the history
   bool on_terminal() const { return terminal_; }
 
  private:

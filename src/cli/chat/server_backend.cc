@@ -13,10 +13,10 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kTimeoutSeconds = 600;  // to the first token of a long prompt on a busy server
+constexpr int kTimeoutSeconds = 600;  // allows for a long prompt on a busy server
 constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
-// The text at `pointer`; empty: there is none.
+// Returns the text at `pointer`; empty if there is none.
 std::string text_at(const json::value& value, std::string_view pointer) {
   boost::system::error_code error;
   const json::value* found = value.find_pointer(json::string_view(pointer.data(), pointer.size()), error);
@@ -33,7 +33,7 @@ class ServerBackend final : public ChatBackend {
  public:
   ServerBackend(Url url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
 
-  // Without a named model, takes the first one.
+  // If `model` is empty, uses the server's first model.
   Status choose_model(const std::string& model) {
     model_ = model;
     if (!model_.empty()) return ok_status();
@@ -48,7 +48,7 @@ class ServerBackend final : public ChatBackend {
     body["model"] = model_;
     body["stream"] = true;
     SseScanner events;
-    std::string other;  // body of an answer that is no stream
+    std::string other;  // body of a response that is not a stream
     Status failed;
     int status = 0;
     bool interrupted = false;
@@ -82,7 +82,7 @@ class ServerBackend final : public ChatBackend {
                                  .token = key_,
                                  .timeout_s = kTimeoutSeconds},
                                 taker);
-    if (interrupted) return ok_status();  // hanging up ends it there, too
+    if (interrupted) return ok_status();  // closing the connection also aborts the request on the server
     if (!failed.ok()) return failed;
     if (!head) return not_reached(head.error(), url_);
     if (status != 200) return refused(status, other);
@@ -102,7 +102,7 @@ class ServerBackend final : public ChatBackend {
         concat(url_.authority(), ": ", status, message.empty() ? "" : ", ", printable(message)));
   }
 
-  const Url url_;  // the API's address: ends with /v1
+  const Url url_;  // address of the API, ends with /v1
   const std::string key_;
   std::string model_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// pagoda pack: makes the packed file of a model beforehand. pagoda cache: what the cache of packed files
-// holds, and how to get rid of it.
+// pagoda pack: creates the packed file of a model in advance. pagoda cache: lists and clears the cache of
+// packed files.
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 
@@ -11,7 +11,7 @@ struct PackArgs {
 };
 struct CacheArgs {};
 
-// resource_exhausted or invalid_argument where no file could be made.
+// resource_exhausted or invalid_argument: the file could not be created.
 Status run_pack(const PackArgs& args);
 int run_cache_list(const CacheArgs& args);
 int run_cache_clear(const CacheArgs& args);

@@ -18,8 +18,8 @@
 namespace pagoda {
 namespace {
 
-// The mean log-probability may differ from float32's by so much: on tokens that make no text, 8-bit
-// activations alone move it by about 0.1. What computes wrong moves it by more than 1.
+// Tolerance for the mean log-probability compared to float32. On random tokens, 8-bit activations alone
+// change it by about 0.1; incorrect computation changes it by more than 1.
 constexpr double kMaxNllDifference = 0.2;
 constexpr int kNumTokens = 24;
 
@@ -57,7 +57,7 @@ Status run_doctor(const DoctorArgs& args) {
   print_row("model", concat(shared->path(), " (", config.architecture, ", ", config.weight_type, ")"));
 
   PAGODA_ASSIGN_OR_RETURN(auto options, runner_options(args.engine, config));
-  // Any tokens do: the two sides must agree on every sequence.
+  // Any tokens will do: both sides must agree on every sequence.
   std::vector<TokenId> tokens;
   for (int i = 0; i < kNumTokens; ++i) tokens.push_back((17 + 101 * i) % config.decoder.vocab_size);
   std::fputs("comparing with the reference (slow) ...\n", stderr);

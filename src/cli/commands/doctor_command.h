@@ -1,5 +1,6 @@
 #pragma once
-// pagoda doctor: what this machine offers and whether the engine computes right on it.
+// pagoda doctor: reports the capabilities of this machine and checks that the engine computes correctly on
+// it.
 #include "base/status.h"
 #include "cli/flags/engine_flags.h"
 

@@ -94,7 +94,7 @@ Status print_man(const ManArgs& args, const Command& root) {
 Status check_config(const ConfigCheckArgs& args, const Command& root) {
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
   PAGODA_ASSIGN_OR_RETURN(const auto file, read_config_file(args.file, *serve));
-  // Stored as serve would, so that values are looked at too.
+  // Stores the flags as `serve` would, so that values are checked, too.
   CommandLine line{.command = &*serve, .path = "pagoda serve"};
   line.values.resize(serve->flags.size());
   for (std::size_t i = 0; i < serve->flags.size(); ++i)

@@ -1,5 +1,6 @@
 #pragma once
-// pagoda completion, man and config check: texts made from the command table, and a look at a file of flags.
+// pagoda completion, man and config check: texts generated from the command table, and a check of a file of
+// flags.
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct CompletionArgs {
 struct ManArgs {
   std::string command;   // "serve", "bench serve", "bench-serve"; empty: pagoda's own page
   std::string output;    // folder for every page; empty: one page on stdout
-  std::string markdown;  // "flags", "peer-flags", "commands" or "models": instead, that page of docs/
+  std::string markdown;  // "flags", "peer-flags", "commands" or "models": print that page of docs/ instead
 };
 
 struct ConfigCheckArgs {
@@ -23,13 +24,14 @@ struct ConfigCheckArgs {
 };
 
 std::vector<Flag> completion_flags(CompletionArgs& args);
-// Each prints on stdout.
+// Each prints to stdout.
 Status print_completion(const CompletionArgs& args, const Command& root);
 std::vector<Flag> man_flags(ManArgs& args);
 Status print_man(const ManArgs& args, const Command& root);
 
 std::vector<Flag> config_check_flags(ConfigCheckArgs& args);
-// A file of flags for `serve`: an error as serve --config would say it, else how many flags it sets.
+// Checks a file of flags for `serve`: returns the error of serve --config, or prints how many flags the file
+// sets.
 Status check_config(const ConfigCheckArgs& args, const Command& root);
 
 }  // namespace pagoda

@@ -29,9 +29,9 @@
 namespace pagoda {
 namespace {
 
-// One input line on its way to becoming an output line.
+// An input line until it becomes an output line.
 struct Line {
-  std::unique_ptr<ResponseBuilder> builder;  // null: `body` is already the answer
+  std::unique_ptr<ResponseBuilder> builder;  // null: `body` is the complete answer
   std::vector<RequestId> requests;           // one per prompt
   std::string body;
 };
@@ -49,7 +49,7 @@ class GenerateRun {
 
   Status run(std::int32_t max_in_flight) {
     for (;;) {
-      // Answers are not held up by a pipe whose next line is yet to come.
+      // Do not delay finished answers while a pipe has no next line yet.
       while (in_flight_ < max_in_flight && (lines_.empty() || input_is_ready()) && read_line()) {
       }
       if (!write_finished()) return internal_error(file_failure("write", output_path_));
@@ -57,20 +57,20 @@ class GenerateRun {
       if (lines_.empty()) continue;
       for (OutputCollector::Item& item : collector_.take()) deliver(std::move(item.output));
     }
-    // A line that the server would refuse is an answer; an engine that died is not.
+    // An invalid line gets an error as its answer, but a dead engine is a failure of the command.
     if (!engine_.client().healthy())
       return unavailable(concat("the engine has stopped; ", num_errors_, " lines of the output are errors"));
     return ok_status();
   }
 
  private:
-  // Whether a read would not wait; at the end of the input it does not.
+  // True if a read would not block, including at the end of the input.
   bool input_is_ready() const {
     if (input_.rdbuf()->in_avail() != 0) return true;
     pollfd waited = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     return !from_stdin_ || poll(&waited, 1, 0) != 0;
   }
-  // Takes the next input line into lines_; false at the end of the input.
+  // Reads the next input line into lines_. Returns false at the end of the input.
   bool read_line() {
     std::string text;
     do {
@@ -123,12 +123,12 @@ class GenerateRun {
                         [this](RequestId id) { return owners_.contains(id); });
   }
 
-  // Writes the answers at the head of the queue, in the order of the input. False if that fails.
+  // Writes finished answers from the head of the queue, in input order. Returns false if writing fails.
   bool write_finished() {
     while (!lines_.empty()) {
       Line& line = lines_.front();
       if (line.builder != nullptr) {
-        // The engine may still refer to this line after its text is over.
+        // The engine may still refer to this line after its text is complete.
         if (!line.builder->finished() || !engine_done_with(line)) return true;
         line.body = line.builder->error().ok() ? line.builder->body()
                                                : openai_error_body(api_error(line.builder->error()));
@@ -150,7 +150,7 @@ class GenerateRun {
   ProgressBar bar_;
   const bool from_stdin_;
   OutputCollector collector_;
-  std::deque<Line> lines_;  // a deque keeps the addresses that owners_ holds
+  std::deque<Line> lines_;  // a deque: owners_ points to its elements
   std::unordered_map<RequestId, std::pair<Line*, std::size_t>> owners_;
   std::int64_t created_ = static_cast<std::int64_t>(std::time(nullptr));
   std::int64_t num_read_ = 0, num_written_ = 0, num_errors_ = 0;
@@ -158,7 +158,8 @@ class GenerateRun {
   std::int32_t in_flight_ = 0;
 };
 
-// For the progress bar; 0: not known. A pipe can be read only once, so its lines are not counted.
+// Returns the number of lines for the progress bar; 0 if unknown. A pipe can be read only once, so its lines
+// are not counted.
 std::int64_t count_lines(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return 0;
@@ -169,7 +170,7 @@ std::int64_t count_lines(const std::string& path) {
   return count;
 }
 
-// The answer to a typed prompt, as it comes.
+// Writes the answer to a typed prompt as it is generated.
 Status write_text(AssembledEngine& engine, const std::string& prompt, std::int32_t max_tokens,
                   std::ostream& output, const std::string& output_path) {
   const boost::json::object body = {{"prompt", prompt}, {"max_tokens", max_tokens}};
@@ -214,7 +215,7 @@ Status run_generate(const GenerateArgs& args) {
   std::ifstream input_file;
   std::int64_t num_lines = 0;
   EngineFlags flags = args.engine;
-  std::string prompt;  // prompt if it is typed
+  std::string prompt;  // the typed prompt
   const bool is_typed = args.input.empty();
   if (is_typed) {
     PAGODA_ASSIGN_OR_RETURN(auto words, typed_words(args.first, args.second, !flags.model.empty()));
@@ -227,7 +228,8 @@ Status run_generate(const GenerateArgs& args) {
   }
   PAGODA_RETURN_IF_ERROR(fetch_if_missing(flags));
   const bool from_stdin = args.input == "-";
-  if (from_stdin) std::ios::sync_with_stdio(false);  // so that std::cin tells how much it has read ahead
+  // So that in_avail() of std::cin includes the bytes read ahead.
+  if (from_stdin) std::ios::sync_with_stdio(false);
   if (!is_typed && !from_stdin) {
     num_lines = count_lines(args.input);
     input_file.open(args.input);
@@ -242,7 +244,7 @@ Status run_generate(const GenerateArgs& args) {
     output_file.open(args.output);
     if (!output_file) return invalid_argument(file_failure("write", args.output));
   }
-  // A line may hold many prompts; the queue is sized for what this loop lets in.
+  // A line may contain many prompts; the queue is sized for the requests that this loop admits.
   const std::int32_t max_in_flight = 2 * flags.max_num_seqs;
   flags.max_queue = std::max(flags.max_queue, max_in_flight + 2048);
   PAGODA_ASSIGN_OR_RETURN(auto engine, AssembledEngine::create(flags, AssembledEngine::Report::quiet));

@@ -1,6 +1,6 @@
 #pragma once
-// pagoda generate: how a prompt goes on; or request bodies of /v1/completions from a file, response bodies to
-// a file, in order.
+// pagoda generate: completes a prompt; or runs request bodies of /v1/completions from a file and writes the
+// response bodies to a file, in order.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ namespace pagoda {
 
 struct GenerateArgs {
   EngineFlags engine;
-  std::string first, second;      // words: see typed_words.h
-  std::int32_t max_tokens = 256;  // answer to a typed prompt
+  std::string first, second;      // positional words: see typed_words.h
+  std::int32_t max_tokens = 256;  // for a typed prompt
   std::string input;              // JSON Lines; "-": stdin; empty: a typed prompt
   std::string output = "-";       // JSON Lines, or the text; "-": stdout
 };

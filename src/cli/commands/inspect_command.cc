@@ -13,7 +13,7 @@
 namespace pagoda {
 namespace {
 
-// Describes the file. Whether a tokenizer is well-formed is text/'s to say: loader/ reads only its frame.
+// Describes the file. loader/ only parses the outer structure of a tokenizer; text/ checks the rest.
 Result<Description> describe_file(const std::string& path) {
   Result<Description> description = describe(path, hub_paths_from_environment());
   if (description && description->format == "tokenizer.json") {

@@ -1,6 +1,6 @@
 #pragma once
-// pagoda inspect: what a model file, a folder or a JSON file beside a model holds, whether it can be run,
-// the memory it will take, and an estimate of its speed on this machine. Loads no weights.
+// pagoda inspect: describes a model file, a folder or a JSON file beside a model: its contents, whether the
+// model is supported, the memory it needs, and an estimate of its speed on this machine. Loads no weights.
 #include <string>
 #include <vector>
 
@@ -14,7 +14,8 @@ struct InspectArgs {
 };
 
 std::vector<Flag> inspect_flags(InspectArgs& args);
-// 0 and the description on stdout; or 2 and one line on stderr: malformed, or not there.
+// Returns 0 after printing the description on stdout; 2 after one line on stderr if the file is malformed or
+// missing.
 int run_inspect(const InspectArgs& args);
 
 }  // namespace pagoda

@@ -9,7 +9,7 @@
 
 namespace pagoda {
 
-// In ASCII, because some readers take U+2028 and its like for the end of a line.
+// ASCII, because some readers treat U+2028 and similar characters as line ends.
 std::string ascii_json(std::string_view json) {
   std::string out;
   for (std::size_t at = 0; at < json.size();) {

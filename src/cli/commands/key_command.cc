@@ -19,7 +19,7 @@
 namespace pagoda {
 namespace {
 
-// 256 bits from the system, in letters, digits, '-' and '_'.
+// 256 random bits from the system, encoded in letters, digits, '-' and '_'.
 std::string random_key() {
   unsigned char bytes[32];
   CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
@@ -34,7 +34,7 @@ std::string random_key() {
   return key;
 }
 
-// Whole or not at all, for a server that reads it meanwhile; readable by its owner alone where it is new.
+// Replaces the file atomically, because a server may be reading it. A new file is readable by its owner only.
 Status replace_file(const std::string& path, const std::string& text) {
   struct stat old{};
   const mode_t mode = ::stat(path.c_str(), &old) == 0 ? old.st_mode & 0777 : 0600;

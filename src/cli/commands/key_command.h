@@ -1,5 +1,5 @@
 #pragma once
-// pagoda key new: makes a key, prints it once, and puts its hash into a key file (server/keys/key_file.h).
+// pagoda key new: creates a key, prints it once, and stores its hash in a key file (server/keys/key_file.h).
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace pagoda {
 
 struct KeyNewArgs {
   std::string name;
-  std::string file;  // empty: the entry is printed instead
+  std::string file;  // empty: print the entry instead
   std::string role = "user";
 };
 

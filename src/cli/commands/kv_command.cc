@@ -50,7 +50,7 @@ Status verify(const std::string& path) {
 }
 
 Status clear(const std::string& path) {
-  // Does not make a folder that is missing.
+  // Do not create a missing folder.
   if (const auto looked = DiskFiles::open(path, DiskFiles::Lock::none); !looked) return looked.error();
   PAGODA_ASSIGN_OR_RETURN(auto files, DiskFiles::open(path, DiskFiles::Lock::taken));
   PAGODA_ASSIGN_OR_RETURN(const auto before, inspect_segments(*files, InspectDepth::headers));

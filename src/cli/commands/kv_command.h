@@ -1,6 +1,5 @@
 #pragma once
-// pagoda kv: the folder in which --kv-disk keeps K/V: what it holds, whether it is whole, and how to empty
-// it.
+// pagoda kv: lists, verifies and clears the folder in which --kv-disk keeps K/V.
 #include <string>
 #include <vector>
 
@@ -14,9 +13,9 @@ struct KvPathArgs {
 std::vector<Flag> kv_path_flags(KvPathArgs& args);
 
 int run_kv_list(const KvPathArgs& args);
-// Fails if a row's bytes are not those that were written.
+// Fails if the bytes of a row differ from those written.
 int run_kv_verify(const KvPathArgs& args);
-// Fails while a server has the folder.
+// Fails while a server uses the folder.
 int run_kv_clear(const KvPathArgs& args);
 
 }  // namespace pagoda

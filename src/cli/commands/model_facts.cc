@@ -18,7 +18,8 @@
 namespace pagoda {
 namespace {
 
-// Whether a model of this class gives logits: others make vectors, by what stands in place of the head.
+// True if a model of this class produces logits. Other classes have no head, or another one, and produce
+// vectors.
 bool has_head(const Description& description) {
   if (description.format == "gguf") return !is_encoder(description.model->decoder);
   const std::string& name = description.architecture;
@@ -26,7 +27,7 @@ bool has_head(const Description& description) {
          !name.ends_with("Classification");
 }
 
-// The files' tensors against those that the family needs.
+// Checks that the files contain the tensors that the family requires.
 Status check_files(const Description& description) {
   if (description.format != "gguf" && description.format != "hugging_face") return ok_status();
   PAGODA_ASSIGN_OR_RETURN(const auto source, ModelSource::open(description.path));

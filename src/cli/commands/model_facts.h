@@ -1,14 +1,14 @@
 #pragma once
-// Facts of `pagoda inspect` and docs/models.md about a model beyond its file: its family, what was tested,
-// the memory that keys and values take, and how fast this machine could be at most. Threads: any.
+// Facts for `pagoda inspect` and docs/models.md beyond a model's file: its family, what was tested, the
+// memory of keys and values, and an upper bound on its speed on this machine. Threads: any.
 #include "models/describe.h"
 
 namespace pagoda {
 
-// Fills `description.facts`, where there is a configuration; what only models/ finds wrong makes it
-// unsupported.
+// Fills `description.facts` if there is a configuration. Marks the model as unsupported if models/ rejects
+// it.
 void add_facts(Description& description);
-// Reads this machine's memory for a moment, for the estimate of speed.
+// Measures this machine's memory bandwidth briefly, for the estimate of speed.
 void measure_memory(Description& description);
 
 // By group of layers; empty for encoders.

@@ -52,7 +52,7 @@ transformers in float32.
 |---|---|---|---|---|
 )";
 
-// Every decoder above may make vectors, too.
+// Every decoder above can also produce vectors.
 constexpr const char* kAllDecoders =
     "| Qwen3-Embedding, Qwen3-Reranker, and all decoders above | …ForCausalLM, …ForSequenceClassification; "
     "GGUF: "
@@ -72,7 +72,7 @@ the file's. "AVX2" is what it takes with AVX2, and in portable code, where that 
 |---|---|---|---|---|
 )";
 
-// The block types, fewest bits first.
+// The block types in ascending order of bits.
 std::string type_rows() {
   std::vector<std::pair<double, DType>> types;
   for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
@@ -102,7 +102,7 @@ std::string mebibytes(std::int64_t bytes) {
 std::string memory(const Family& family) {
   if (family.row.size.empty()) return "–";
   const auto config = read_config_json(family.config_of_row(), std::nullopt);
-  CHECK(config);  // families_test.cc
+  CHECK(config);  // ensured by families_test.cc
   std::int64_t growing = 0, windows = 0, states = 0;
   for (const DescribedKvGroup& group : described_kv_groups(*config)) {
     if (group.state)
@@ -122,7 +122,7 @@ void add(std::string& list, std::string_view name) { list += concat(list.empty()
 
 std::string config_names(const Family& family) {
   std::string out;
-  std::set<std::string_view> listed;  // one class may be of several model_types
+  std::set<std::string_view> listed;  // a class may occur with several model_types
   for (const FamilyConfig& each : family.configs) {
     if (!listed.insert(each.class_name).second) continue;
     if (family.row.vectors) add(out, concat(each.stem(), "Model"));
@@ -141,7 +141,7 @@ std::string gguf_names(const Family& family) {
   return out.empty() ? "–" : out;
 }
 
-// By name; what the others differ from comes first.
+// By name, after Llama, with which the other families are compared.
 std::vector<const Family*> families_by_name() {
   std::vector<const Family*> all(families().begin(), families().end());
   std::ranges::sort(all, {}, [](const Family* family) {

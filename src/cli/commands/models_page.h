@@ -1,5 +1,5 @@
 #pragma once
-// docs/models.md, made from the families' rows (models/family.h) and the names that the loader knows.
+// Generates docs/models.md from the families' rows (models/family.h) and the names known to the loader.
 #include <string>
 
 namespace pagoda {

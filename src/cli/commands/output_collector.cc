@@ -15,7 +15,8 @@ class OutputCollector::Sink final : public OutputSink {
   }
 
  private:
-  // Shared: whoever gives up waiting, because one request failed, leaves the others with the engine.
+  // Shared, because a caller that stops waiting after a failed request leaves the other requests in the
+  // engine.
   const std::shared_ptr<Mailbox> mailbox_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// OutputCollector: takes the engine's outputs of many offline requests and hands them, in order of
-// arrival, to the one thread that waits for them. Bounded by what was submitted.
+// OutputCollector: collects the engine's outputs of many offline requests and passes them, in order of
+// arrival, to a single waiting thread. Its size is bounded by what was submitted.
 // Threads: the engine thread pushes, one thread takes.
 #include <condition_variable>
 #include <memory>
@@ -16,13 +16,14 @@ class OutputCollector {
  public:
   struct Item {
     RequestOutput output;
-    TimeNs time = 0;  // when the engine gave it
+    TimeNs time = 0;  // when the engine produced it
   };
 
-  // A sink that pushes into this collector; it may outlive it, and then nobody takes what comes.
+  // Returns a sink that pushes into this collector. The sink may outlive the collector; its outputs are then
+  // discarded.
   std::shared_ptr<OutputSink> make_sink();
 
-  // Waits until something is there and takes all of it.
+  // Waits until there is at least one item and takes all items.
   std::vector<Item> take();
 
  private:

@@ -58,11 +58,11 @@ void gather(std::vector<AnswerEvent>& events, Message& message) {
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-// One line's case. The options are kept to parse it again.
+// The case of one input line, with the options to parse it repeatedly.
 struct Case {
   std::string text;
   AnswerParserOptions options;
-  std::string name;  // its id, or its line
+  std::string name;  // its id, or the number of its line
 };
 
 Result<Case> read_case(const std::string& line, std::size_t number, const ParseArgs& args) {
@@ -112,7 +112,7 @@ Result<Case> read_case(const std::string& line, std::size_t number, const ParseA
   return out;
 }
 
-// In pieces that end at `cut`, `cut` + `step`, … and at the end.
+// Parses the text in pieces that end at `cut`, `cut` + `step`, … and at the end.
 Result<Message> parse_cut(const Case& one, std::size_t cut, std::size_t step) {
   PAGODA_ASSIGN_OR_RETURN(AnswerParser parser, AnswerParser::create(one.options));
   Message message;
@@ -130,7 +130,7 @@ Result<Message> parse_cut(const Case& one, std::size_t cut, std::size_t step) {
   return message;
 }
 
-// Valid JSON as it is, on one line; else a string.
+// Returns valid JSON unchanged, on one line; anything else as a string.
 std::string arguments_json(const std::string& arguments) {
   json::error_code error;
   json::parse_options options;
@@ -139,7 +139,8 @@ std::string arguments_json(const std::string& arguments) {
   if (error) return json_string(arguments);
   std::string out = arguments;
   for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // white space: strings hold none
+    // Only white space: strings contain no control characters.
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   return out;
 }
 
@@ -162,7 +163,7 @@ int refuse_parse(std::string_view message, int code = 2) {
   return code;
 }
 
-// The first cut at which the message differs from the whole text's, or nothing.
+// Describes the first cut at which the message differs from that of the whole text; empty if none.
 std::string differing_cut(const Case& one, const Message& whole) {
   for (std::size_t step = 1; step <= 3; ++step) {
     const Result<Message> message = parse_cut(one, step, step);
@@ -202,7 +203,7 @@ std::vector<Flag> parse_flags(ParseArgs& args) {
 
 int run_parse(const ParseArgs& given) {
   ParseArgs args = given;
-  // A template alone: which formats it has.
+  // With only a template, print the formats that it uses.
   if (args.input.empty() && args.tool_parser.empty() && args.reasoning_parser.empty())
     args.tool_parser = args.reasoning_parser = "auto";
   if (args.tool_parser == "auto" || args.reasoning_parser == "auto") {
@@ -247,7 +248,7 @@ int run_parse(const ParseArgs& given) {
       return refuse_parse(concat(one->name, ": a different message ", cut), 1);
     }
   }
-  if (input.bad()) return refuse_parse(file_failure("read", args.input));  // a directory, say
+  if (input.bad()) return refuse_parse(file_failure("read", args.input));  // for example a directory
   return std::fflush(stdout) == 0 ? 0 : refuse_parse("cannot write to standard output");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// pagoda parse: what a model wrote -> reasoning, content and tool calls, a JSON line each, for comparing
+// pagoda parse: parses model outputs into reasoning, content and tool calls, one JSON line each, to compare
 // parsers.
 #include <string>
 #include <vector>
@@ -9,19 +9,20 @@
 namespace pagoda {
 
 struct ParseArgs {
-  std::string tool_parser;       // vLLM's names, or auto; empty: none
-  std::string reasoning_parser;  // likewise
-  std::string template_path;     // the chat template that auto is found in
-  std::string input;       // empty: only what `auto` finds in the template is printed; else {"text", "tools",
-                           // "tool_choice", "starts_in_reasoning", "id"} a line
-  bool every_cut = false;  // also feed each text in pieces, cut at every place
+  std::string tool_parser;       // a vLLM name, or auto; empty: none
+  std::string reasoning_parser;  // a vLLM name, or auto; empty: none
+  std::string template_path;     // the chat template from which `auto` detects the parsers
+  // JSON Lines of {"text", "tools", "tool_choice", "starts_in_reasoning", "id"}; empty: only print what
+  // `auto` detects.
+  std::string input;
+  bool every_cut = false;  // also parse each text in pieces, cut at every position
 };
 
 std::vector<Flag> parse_flags(ParseArgs& args);
-// {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]} on stdout, one line for each line
-// that is not blank; a bad one gives {"error": …} in its place. 0; 2 after one line on stderr when a name is
-// unknown or the input cannot be read; with every_cut 1 after one that names the first case whose message
-// differs when it is cut.
+// Prints {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]}, one line per nonblank input
+// line; an invalid line gives {"error": …}. Returns 0; 2 after one line on stderr if a name is unknown or the
+// input cannot be read; with every_cut 1 after a line that names the first case whose result depends on the
+// cut.
 int run_parse(const ParseArgs& args);
 
 }  // namespace pagoda

@@ -75,7 +75,7 @@ Status run_perplexity(const PerplexityArgs& args) {
   PAGODA_ASSIGN_OR_RETURN(const auto config, read_model_config(*source));
   const TokenId bos = config.bos_token_id;
   if (args.bos && bos < 0) return invalid_argument("--bos: the model has no BOS token");
-  // The text as it stands: what looks like a special token is text.
+  // Encode the text literally: special tokens in it are plain text.
   const ByteRange whole = {0, text.size()};
   auto tokens = tokenizer->encode(text, {.plain_ranges = std::span(&whole, 1)});
   if (!tokens) return tokens.error().annotate(args.file);
@@ -111,7 +111,7 @@ Status run_perplexity(const PerplexityArgs& args) {
                                  .groups = runner.kv_plan().groups,
                                  .max_num_batched_tokens = options.max_num_batched_tokens,
                                  .bos = args.bos ? std::optional(bos) : std::nullopt};
-  const std::int64_t of_text = context - (args.bos ? 1 : 0);  // tokens in a window
+  const std::int64_t of_text = context - (args.bos ? 1 : 0);  // text tokens per window
   ProgressBar progress("scoring", (std::ssize(*tokens) + of_text - 1) / of_text, "windows");
   const auto report = [&](std::int64_t done) { progress.update(done); };
   if (!args.kl_divergence) {

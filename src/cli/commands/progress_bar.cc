@@ -71,7 +71,7 @@ void ProgressBar::draw(std::int64_t done, const std::string& note) {
     line += concat(amount(static_cast<double>(done)), " ", unit);
   }
   line += concat(" [", fixed(since(start_), 1), " s");
-  // The rate since the first update: a download that is resumed did not begin at 0.
+  // The rate since the first update, because a resumed download does not begin at 0.
   const double rate = static_cast<double>(done - begun_at_) / std::max(since(begun_), 1e-3);
   if (rate > 0) {
     if (is_bytes) line += concat(", ", amount(rate), " MiB/s");

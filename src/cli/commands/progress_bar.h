@@ -1,6 +1,6 @@
 #pragma once
-// ProgressBar: a tqdm-like line on stderr while something takes long: on a terminal redrawn at most ten
-// times a second, elsewhere one line per tenth. Silent when told so.
+// ProgressBar: a tqdm-like line on stderr during long operations. On a terminal it is redrawn at most ten
+// times a second; elsewhere it prints a line for each tenth. Can be silenced.
 // Threads: one.
 #include <chrono>
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace pagoda {
 
 class ProgressBar {
  public:
-  // `unit`: "bytes" are shown as MiB. `total` 0: not known; elsewhere than on a terminal each doubling of
-  // what is done then has a line.
+  // `unit`: "bytes" are displayed as MiB. `total` 0: unknown; outside of a terminal it then prints a line
+  // each time `done` doubles.
   ProgressBar(std::string label, std::int64_t total, std::string unit);
   ~ProgressBar();  // ends the line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // `done` so far; `note` is shown behind the bar ("512 tok/s").
+  // `done`: progress so far; `note` is shown after the bar ("512 tok/s").
   void update(std::int64_t done, const std::string& note = {});
 
  private:
@@ -28,7 +28,7 @@ class ProgressBar {
   bool terminal_;
   std::chrono::steady_clock::time_point start_, last_draw_, begun_;
   std::int64_t last_tenth_ = 0, next_line_ = 1;
-  std::int64_t begun_at_ = -1;  // done already at the first update
+  std::int64_t begun_at_ = -1;  // progress at the first update
   bool drawn_ = false;
 };
 

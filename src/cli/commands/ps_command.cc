@@ -33,7 +33,7 @@ namespace {
 struct RunningServer {
   pid_t pid = 0;
   std::string model = "?", address = {};
-  std::string model_flag = {};  // as it was typed
+  std::string model_flag = {};  // as typed
   std::int64_t memory_bytes = 0;
 };
 
@@ -56,7 +56,7 @@ std::int64_t resident_bytes(const std::filesystem::path& process) {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// The flags by which a server was started: its command line, then its environment.
+// The flags with which a server was started, from its command line, then its environment.
 std::optional<EngineFlags> flags_of(const std::filesystem::path& process,
                                     std::vector<std::string> arguments) {
   EngineFlags flags;
@@ -91,8 +91,9 @@ std::set<std::string> sockets_of(const std::filesystem::path& process) {
   return inodes;
 }
 
-// The TCP port on which a process listens; 0 where it cannot be read. Rows of /proc/PID/net/tcp begin
-// "sl local_address rem_address st", with hexadecimal addresses, and have the inode as tenth column.
+// Returns the TCP port on which a process listens; 0 if it cannot be determined. Rows of /proc/PID/net/tcp
+// begin with "sl local_address rem_address st", with hexadecimal addresses, and have the inode in the tenth
+// column.
 int listening_port(const std::filesystem::path& process) {
   constexpr std::string_view kListening = "0A";
   const std::set<std::string> inodes = sockets_of(process);
@@ -112,7 +113,7 @@ int listening_port(const std::filesystem::path& process) {
   return 0;
 }
 
-// The name that the server has for its model where the flags give none.
+// The served name of the model if the flags do not set one.
 std::string served_name(const std::filesystem::path& process, const std::string& model) {
   if (model.empty()) return model_name_of(default_model_path());
   std::error_code error;

@@ -45,7 +45,7 @@ std::string time_text(std::int64_t unix_seconds) {
   return text;
 }
 
-// The files that script/model has fetched, then the hub's.
+// The files fetched by script/model, followed by those in the hub's cache.
 std::vector<CachedModel> all_models() {
   std::vector<CachedModel> models;
   std::error_code error;
@@ -145,7 +145,7 @@ int run_models(const ModelsArgs&) {
   std::printf("%-24s  %s\n", "NAME", "MODEL");
   std::string_view before;
   for (const ShortName& row : short_names()) {
-    // The first row of a name needs no size.
+    // The size is optional for the first row of a name.
     const std::string name =
         row.name == before ? concat(row.name, ":", row.size) : concat(row.name, "[:", row.size, "]");
     std::printf("%-24s  %s\n", name.c_str(), std::string(row.repository).c_str());

@@ -1,5 +1,5 @@
 #pragma once
-// pagoda pull, list, rm, models: models by name, in the Hugging Face cache.
+// pagoda pull, list, rm, models: manage models by name in the Hugging Face cache.
 #include <string>
 #include <vector>
 
@@ -16,14 +16,14 @@ struct ListArgs {
 struct ModelsArgs {};
 
 std::vector<Flag> pull_flags(PullArgs& args);
-// Prints the path of what is to be served: the GGUF file, or the folder.
+// Prints the path to serve: the GGUF file, or the folder.
 int run_pull(const PullArgs& args);
 std::vector<Flag> list_flags(ListArgs& args);
-// Lists the models on this machine: the Hugging Face cache, and those that script/model has put into Pagoda's
-// own.
+// Lists the models on this machine: those in the Hugging Face cache, and those that script/model has put into
+// Pagoda's own cache.
 int run_list(const ListArgs& args);
 int run_rm(const PullArgs& args);
-// The short names of hub/short_names.h.
+// Prints the short names of hub/short_names.h.
 int run_models(const ModelsArgs& args);
 
 }  // namespace pagoda

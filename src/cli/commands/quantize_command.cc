@@ -27,7 +27,7 @@
 namespace pagoda {
 namespace {
 
-// The model's name with the new type in place of its own, in the current folder.
+// The model's name with the new type replacing its own, in the current folder.
 std::string default_file(const std::string& model, std::string_view type) {
   std::filesystem::path stem = std::filesystem::path(model).stem();
   const std::string own = stem.extension().string();
@@ -41,7 +41,7 @@ std::int64_t weight_bytes(const ModelSource& source) {
   return total;
 }
 
-// Models that make vectors say how: by a type of pooling.
+// Adds the pooling type of models that produce vectors.
 Status put_pooling(const ModelSource& source, const ModelInfo& info, GgufModel& model) {
   PAGODA_ASSIGN_OR_RETURN(const auto pooling, read_pooling_model(source, is_encoder(info.decoder), {}));
   if (!pooling) return ok_status();
@@ -62,7 +62,7 @@ Status put_pooling(const ModelSource& source, const ModelInfo& info, GgufModel& 
   return ok_status();
 }
 
-// The model as it is written into a GGUF file.
+// The model in the form in which it is written to a GGUF file.
 Result<GgufModel> gguf_model(const ModelSource& source) {
   if (source.gguf() != nullptr && source.gguf()->tensor_list().empty())
     return invalid_argument(concat("'", source.path(), "' holds a vocabulary and no tensors"));
@@ -78,7 +78,7 @@ Result<GgufModel> gguf_model(const ModelSource& source) {
   return model;
 }
 
-// Writes the new model to `output`: a folder of a folder, or a GGUF file of either.
+// Writes the new model to `output`: a folder for a folder type, otherwise a GGUF file.
 Result<Quantized> quantize_model(const QuantizeArgs& args, const ModelSource& source, std::string& output) {
   ThreadPool pool(usable_cores());
   const FolderScheme* const scheme = find_folder_scheme(args.type);

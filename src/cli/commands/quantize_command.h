@@ -1,5 +1,5 @@
 #pragma once
-// pagoda quantize: a GGUF file or a Hugging Face folder with its weights in another type
+// pagoda quantize: converts the weights of a GGUF file or a Hugging Face folder to another type
 // (models/quantize/quantize_gguf.h, models/quantize/quantize_folder.h).
 #include <string>
 #include <vector>

@@ -27,8 +27,8 @@ int refuse_render(const std::string& message) {
   return 2;
 }
 
-// "2025-07-10", "2025-07-10 12:00", "2025-07-10T12:00:30Z", "…+02:00": the time as written, the zone left
-// out, because strftime_now prints local time.
+// Parses "2025-07-10", "2025-07-10 12:00", "2025-07-10T12:00:30Z", "…+02:00". Returns the time as written and
+// ignores the zone, because strftime_now prints local time.
 std::optional<std::int64_t> parse_time(std::string_view text) {
   const auto take = [&](std::size_t digits) -> std::optional<int> {
     int value = 0;
@@ -89,7 +89,7 @@ Result<std::optional<std::int64_t>> take_now(boost::json::object& context) {
       .with_param("now");
 }
 
-// One line's answer. The template is parsed again when the line brings its own time.
+// Renders one line. Parses the template again if the line has its own time.
 Result<std::string> render_line(const std::string& line, const ChatTemplate& parsed,
                                 const TemplateOptions& options) {
   boost::json::error_code error;
@@ -154,7 +154,7 @@ int run_render(const RenderArgs& args) {
         parsed ? render_line(line, parsed.value(), options) : Result<std::string>(parsed.error());
     std::cout << (text ? json_line("text", *text) : json_line("error", text.error().message())) << '\n';
   }
-  if (input.bad()) return refuse_render(file_failure("read", args.input_path));  // a directory, say
+  if (input.bad()) return refuse_render(file_failure("read", args.input_path));  // for example a directory
   std::cout.flush();
   return std::cout ? 0 : refuse_render("cannot write to standard output");
 }

@@ -1,6 +1,6 @@
 #pragma once
-// stream_answer(): one call of the API by the engine in this process, its text handed on as it comes.
-// Threads: the caller's; it blocks until the answer is over.
+// stream_answer(): makes an API call to the engine in this process and passes on its text as it is generated.
+// Threads: the caller's; blocks until the answer is complete.
 #include <boost/json/object.hpp>
 #include <functional>
 #include <string_view>
@@ -11,14 +11,15 @@
 
 namespace pagoda {
 
-// Takes pieces of an answer's text as they come, and says whether to end it.
+// Receives pieces of an answer's text as they arrive, and tells whether to abort the answer.
 struct AnswerWatcher {
   std::function<void(std::string_view)> show;
   std::function<bool()> interrupted;
 };
 
-// `body`: of /v1/chat/completions or /v1/completions, with one prompt and one choice. `id`: of the engine's
-// request, not used before. An answer that was interrupted is one. Else the error that the server would give.
+// `body`: a request of /v1/chat/completions or /v1/completions with one prompt and one choice. `id`: a new
+// request id for the engine. An interrupted answer is a success. Otherwise returns the error that the server
+// would return.
 Status stream_answer(AssembledEngine& engine, CallKind kind, const boost::json::object& body, RequestId id,
                      const AnswerWatcher& watcher);
 

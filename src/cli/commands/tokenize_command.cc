@@ -62,7 +62,7 @@ std::string answer(const Tokenizer& tokenizer, const TokenizeArgs& args, const s
                      : encode_line(tokenizer, value.get_object(), args.add_special_tokens);
 }
 
-// Reads a file in the form that is typed: a text, or ids with spaces or commas between.
+// Converts a text file into an input line: a text, or ids separated by spaces or commas.
 Result<std::string> typed_line(const std::string& text, bool decode) {
   if (!decode) return json_line("text", text);
   std::string ids = text;
@@ -146,7 +146,7 @@ int run_tokenize(const TokenizeArgs& args) {
     if (std::fwrite(out.data(), 1, out.size(), stdout) != out.size())
       return refuse("cannot write to standard output");
   }
-  if (input.bad()) return refuse(file_failure("read", args.input));  // a directory, say
+  if (input.bad()) return refuse(file_failure("read", args.input));  // for example a directory
   return std::fflush(stdout) == 0 ? 0 : refuse("cannot write to standard output");
 }
 

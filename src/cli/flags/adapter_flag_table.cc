@@ -1,4 +1,4 @@
-// The rows of the flags for adapters that requests choose.
+// The flags for adapters that requests choose.
 #include <algorithm>
 
 #include "base/assign_or_return.h"
@@ -11,7 +11,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int32_t kMaxAdapters = 4096;
-constexpr std::int32_t kRanks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};  // as vLLM
+constexpr std::int32_t kRanks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};  // as in vLLM
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Completions. The scripts know commands, flags and choices; a flag that takes a path completes files.
+// Shell completions. The scripts complete commands, flags and choices, and file names for flags that take a
+// path.
 #include "cli/flags/texts_of_flags.h"
 
 namespace pagoda {
@@ -18,13 +19,13 @@ std::string words(const std::vector<std::string>& items) {
   return out;
 }
 
-// "bench serve" of "pagoda bench serve".
+// Returns "bench serve" for "pagoda bench serve".
 std::string below_root(const std::string& path) {
   const std::size_t space = path.find(' ');
   return space == std::string::npos ? std::string() : path.substr(space + 1);
 }
 
-// Within single quotes of any of the three shells.
+// Quotes a text in single quotes for the shell.
 std::string quoted(const std::string& text, bool fish) {
   std::string out = "'";
   for (const char c : text) {
@@ -38,7 +39,7 @@ std::string quoted(const std::string& text, bool fish) {
   return out + "'";
 }
 
-// The lines of a case statement that follow the words typed so far down to a command.
+// The branches of a case statement that map the words typed so far to a command.
 std::string walk(const Command& root, const char* line_end) {
   std::string out;
   for (const NamedCommand& named : all_commands(root)) {
@@ -104,7 +105,7 @@ std::string bash(const Command& root) {
          "complete -o filenames -F _pagoda pagoda\n";
 }
 
-// "name:what it is", as _describe wants it.
+// Returns "name:description", the form that _describe expects.
 std::string described(const std::string& name, const std::string& what) {
   std::string text;
   for (const char c : name) text += c == ':' ? std::string("\\:") : std::string(1, c);

@@ -18,7 +18,7 @@ namespace {
 using Shape = FlagValue::Shape;
 
 constexpr std::size_t kMaxBytes = 1 << 20;
-constexpr int kMaxNodes = 10'000;  // nodes of one value; aliases count each time
+constexpr int kMaxNodes = 10'000;  // per value; aliases count each time
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
 
@@ -70,7 +70,8 @@ class Reader {
     return std::nullopt;
   }
 
-  // Looked for as on the command line, where short names have their dashes to be near each other.
+  // Compares names with their dashes, as on the command line, where the dashes make short names
+  // count as similar.
   std::string nearest(const std::string& key) const {
     std::string text = suggestion("--" + key, names());
     if (const std::size_t at = text.find("--"); at != std::string::npos) text.erase(at, 2);
@@ -115,7 +116,7 @@ class Reader {
     return out.empty() ? refuse(line, concat("'", key, "' is an empty list")) : ok_status();
   }
 
-  // nullopt: too many nodes, or too deep.
+  // nullopt if there are too many nodes, or too many levels.
   static std::optional<boost::json::value> to_json(const YAML::Node& node, int& nodes, int depth) {
     constexpr int kMaxDepth = 20;
     if (++nodes > kMaxNodes || depth > kMaxDepth) return std::nullopt;
@@ -138,7 +139,7 @@ class Reader {
       return array;
     }
     if (node.IsNull()) return boost::json::value(nullptr);
-    // An unquoted text that reads as a number or a truth value is one.
+    // An unquoted text that parses as a number or a boolean is one.
     if (node.Tag() != "!") {
       boost::system::error_code error;
       boost::json::value plain = boost::json::parse(node.Scalar(), error);

@@ -1,5 +1,6 @@
 #pragma once
-// --cpu-list: auto, none, or a list of cores for each rank, with | between them.
+// --cpu-list: auto, none, or a list of cores for each rank, separated by
+// .
 #include <string>
 
 #include "base/status.h"

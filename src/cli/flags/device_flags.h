@@ -1,6 +1,6 @@
 #pragma once
-// --device: a name, and of several GPUs which. --emulated-device: what kind of emulated device, as a list of
-// NAME=N. invalid_argument: in words that follow the flag's name.
+// --device: a name, optionally with GPU numbers. --emulated-device: the properties of the emulated device, as
+// a list of NAME=N. invalid_argument: the message continues after the flag's name.
 #include <string>
 #include <vector>
 
@@ -13,7 +13,7 @@ struct DeviceFlag {
   std::string name = "auto";
   std::vector<std::int32_t> indices = {};
 };
-// auto, cpu, cuda, cuda:N, cuda:N,N, emulated. No GPU is named twice.
+// Accepts auto, cpu, cuda, cuda:N, cuda:N,N and emulated. A GPU may not be named twice.
 Result<DeviceFlag> parse_device(const std::string& text);
 
 Result<EmulatedDeviceFlags> parse_emulated_device(const std::string& text);

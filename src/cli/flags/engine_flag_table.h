@@ -1,5 +1,5 @@
 #pragma once
-// The rows of the flags in engine_flags.h, which serve, chat, generate, bench and others share.
+// The rows of the flags in engine_flags.h, shared by serve, chat, generate, bench and others.
 #include <vector>
 
 #include "cli/flags/engine_flags.h"
@@ -7,10 +7,10 @@
 
 namespace pagoda {
 
-// By group, in the order of --help. `flags` must outlive the rows.
+// Rows by group, in the order of --help. `flags` must outlive them.
 std::vector<Flag> engine_flag_table(EngineFlags& flags);
 
-// Its parts, each in a file of its own.
+// The parts of the table, each in its own file.
 std::vector<Flag> adapter_flag_table(EngineFlags& flags);
 std::vector<Flag> kv_cache_flag_table(EngineFlags& flags);
 std::vector<Flag> machine_flag_table(EngineFlags& flags);

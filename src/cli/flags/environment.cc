@@ -15,7 +15,7 @@
 namespace pagoda {
 namespace {
 
-// The number in the first of these variables that is set; 0: none.
+// Returns the number in the first of these variables that is set; 0 if none is.
 Result<std::int32_t> launcher_number(const Environment& environment, std::initializer_list<const char*> names,
                                      std::int32_t low = 1) {
   for (const char* name : names) {
@@ -30,7 +30,7 @@ Result<std::int32_t> launcher_number(const Environment& environment, std::initia
   return 0;
 }
 
-// Under mpirun every process is a rank, and there are as many as it has started.
+// Under mpirun every process is a rank, and mpirun defines their number.
 Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   PAGODA_ASSIGN_OR_RETURN(const auto size,
                           launcher_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}));
@@ -46,7 +46,7 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   flags.tensor_parallel_size = size;
   flags.mpi_local_size = std::max(local, 1);
   flags.mpi_rank = rank;
-  // Launchers that do not tell give a machine's ranks neighbouring numbers.
+  // Launchers that do not set a local rank give consecutive ranks to a machine.
   const bool told =
       !environment("OMPI_COMM_WORLD_LOCAL_RANK").empty() || !environment("MPI_LOCALRANKID").empty();
   PAGODA_ASSIGN_OR_RETURN(const auto local_rank,
@@ -55,7 +55,7 @@ Status apply_launcher(const Environment& environment, EngineFlags& flags) {
   return ok_status();
 }
 
-// Read by the program otherwise, or by its scripts and tests.
+// Read elsewhere in the program, or by its scripts and tests.
 constexpr const char* kOtherVariables[] = {
     "PAGODA_AMX",           "PAGODA_CACHE",       "PAGODA_LOGGING_LEVEL", "PAGODA_BINARY",
     "PAGODA_SHARED_DATA",   "PAGODA_CHECK_ROOT",  "PAGODA_FULL_GOLDENS",  "PAGODA_TEST_VIRTUAL_KV",
@@ -69,9 +69,10 @@ void add_names(const Command& command, std::vector<std::string>& names) {
   for (const Command& sub : command.subcommands) add_names(sub, names);
 }
 
-constexpr std::string_view kLlamaPrefix = "LLAMA_ARG_";  // llama.cpp's: LLAMA_ARG_CTX_SIZE is --ctx-size
+// Llama.cpp's prefix: LLAMA_ARG_CTX_SIZE is --ctx-size.
+constexpr std::string_view kLlamaPrefix = "LLAMA_ARG_";
 
-// The variable of the flag that has this name among its own; empty: none.
+// Returns the variable of the flag with this name or alias; empty if there is none.
 std::string variable_of(const std::string& flag_name, const Command& command) {
   for (const Flag& flag : command.flags)
     if (concat("--", flag.name) == flag_name || std::ranges::count(flag.aliases, flag_name) > 0)
@@ -81,7 +82,7 @@ std::string variable_of(const std::string& flag_name, const Command& command) {
   return {};
 }
 
-// A sentence on a variable of llama.cpp's server.
+// Returns a sentence about a variable of llama.cpp's server.
 std::string llama_variable(const std::string& name, const Command& root) {
   std::string flag_name = "--";
   for (const char c : lowered(std::string_view(name).substr(kLlamaPrefix.size())))

@@ -1,8 +1,8 @@
 #pragma once
 // Flag and Command: the command line as data. Each flag is one row, declared in one place; parsing, help,
-// hints, completions, man pages, docs/flags.md, config files and environment variables are made from it.
-// Not the values: those land in the plain structs that a row's `value` points into, which outlive the row.
-// To add a flag: one row in the table of its group (engine_flag_table.cc and its neighbours), or in the list
+// suggestions, completions, man pages, docs/flags.md, config files and environment variables are derived from
+// it. Values are stored in the plain structs that a row's `value` points into, which must outlive the row. To
+// add a flag: add a row to the table of its group (engine_flag_table.cc and its neighbours), or to the list
 // of its command (command_table.cc). Threads: built and read by one thread, before anything else runs.
 #include <functional>
 #include <string>
@@ -12,23 +12,23 @@
 
 namespace pagoda {
 
-// How a flag takes values, and where they go. Made by the functions of flag_values.h.
+// How a flag's values are given and stored. Created by the functions of flag_values.h.
 struct FlagValue {
   enum class Shape {
-    one,       // --x V; given twice, the last counts
+    one,       // --x V; if repeated, the last one counts
     repeated,  // --x V --x W: all count
     several,   // --x V W: all count
-    maybe,     // --x or --x V; alone it is "true"
+    maybe,     // --x or --x V; alone it means "true"
     on_off,    // --x and --no-x
     on,        // --x alone
   };
   Shape shape = Shape::one;
-  std::string type = {};  // placeholder of the value in help: "N", "PATH"; empty where choices say it
-  std::vector<std::string> choices = {};  // empty: anything that `store` takes
-  std::string low = {}, high = {};        // range of a number, as text; empty: no limit worth telling
-  std::string default_text = {};          // empty: none to tell
-  // Parses one value into its place. An error says what is wrong with the value; the caller puts the flag's
-  // name before it. The two switches get "true" or "false".
+  std::string type = {};  // placeholder of the value in help: "N", "PATH"; empty if `choices` is set
+  std::vector<std::string> choices = {};  // empty: any value that `store` accepts
+  std::string low = {}, high = {};        // range of a number, as text; empty: no limit worth mentioning
+  std::string default_text = {};          // empty: no default to show
+  // Parses and stores one value. The error describes the problem with the value; the caller prepends the
+  // flag's name. Switches get "true" or "false".
   std::function<Status(const std::string& value)> store = {};
 
   bool takes_value() const { return shape != Shape::on_off && shape != Shape::on; }
@@ -37,20 +37,20 @@ struct FlagValue {
 
 struct Flag {
   std::string name = {};        // "max-model-len", without dashes; empty: positional only
-  std::string positional = {};  // "MODEL": may stand without a name
+  std::string positional = {};  // "MODEL": may be given without a flag name
   FlagValue value = {};
   std::string help = {};                  // one line
-  std::string details = {};               // for docs/flags.md and man pages instead of `help`; empty: as help
-  std::string default_text = {};          // instead of the value's
-  std::string type = {};                  // instead of the value's
-  std::vector<std::string> aliases = {};  // other names, with their dashes: "-q", "--tp"
-  std::string group = {};                 // heading in help; empty: the command's own
+  std::string details = {};               // for docs/flags.md and man pages; empty: use `help`
+  std::string default_text = {};          // overrides the value's
+  std::string type = {};                  // overrides the value's
+  std::vector<std::string> aliases = {};  // other names, including dashes: "-q", "--tp"
+  std::string group = {};                 // heading in help; empty: the command's own flags
   bool required = false;
-  bool hidden = false;       // left out of help, docs and completions: vLLM's flags that mean nothing here
-  bool secret = false;       // its values are wiped from the command line that `ps` shows
-  bool environment = false;  // PAGODA_<NAME> sets it where the command line does not
+  bool hidden = false;       // omitted from help, docs and completions: vLLM flags without meaning here
+  bool secret = false;       // values are wiped from the command line shown by `ps`
+  bool environment = false;  // PAGODA_<NAME> sets the flag if the command line does not
 
-  // "--max-model-len", or "MODEL".
+  // Returns "--max-model-len", or "MODEL".
   std::string spelled() const { return name.empty() ? positional : "--" + name; }
   const std::string& shown_type() const { return type.empty() ? value.type : type; }
   const std::string& shown_default() const {
@@ -59,12 +59,13 @@ struct Flag {
 };
 
 struct Command {
-  std::string name;  // as typed after its parent's
+  std::string name;  // as typed after the parent's name
   std::string summary;
-  std::vector<Flag> flags = {};  // its own first
+  std::vector<Flag> flags = {};  // the command's own flags first
   std::vector<Command> subcommands = {};
-  std::vector<std::string> aliases = {};  // other names that are understood: "ls"
-  std::function<int()> run = {};          // once the flags are stored; empty: help is shown. The exit code
+  std::vector<std::string> aliases = {};  // other accepted names: "ls"
+  // Called after the flags are stored; returns the exit code. Empty: show help.
+  std::function<int()> run = {};
 };
 
 }  // namespace pagoda

@@ -1,5 +1,5 @@
 #pragma once
-// Largest values that flags take where nothing narrower bounds them.
+// Largest values of flags that have no narrower limit.
 #include <cstdint>
 #include <limits>
 

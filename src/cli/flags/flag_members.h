@@ -1,5 +1,5 @@
 #pragma once
-// Errors of flags whose value is a JSON object.
+// Errors for flags whose value is a JSON object.
 #include <string>
 #include <string_view>
 

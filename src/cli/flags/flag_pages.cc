@@ -1,4 +1,4 @@
-// The pages of docs/ that are made from the rows.
+// The pages of docs/ that are generated from the rows.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ std::string made(const char* page) {
   return text.replace(text.find('%'), 1, page);
 }
 
-// Within a cell of a table.
+// Escapes a text for a table cell.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -34,7 +34,7 @@ std::string choices(const Flag& flag) {
   return out;
 }
 
-// A cell that is longer is hard to read: the table has the short help then, and a note below it the details.
+// Longer cells are hard to read: the table then has the short help, and a note below has the details.
 constexpr std::size_t kCellCharacters = 200;
 
 struct FlagText {
@@ -187,7 +187,8 @@ std::string commands_page(const Command& root) {
     if (command->run)
       text += concat("| `", cell(usage_line(path, *command)), "` | ", command->summary, " |\n");
   text += "\n| command | flag | default | |\n|---|---|---|---|\n";
-  std::vector<std::pair<std::string, std::string>> rows;  // commands; a flag's row, once for all of them
+  // The commands of each flag row; equal rows are merged.
+  std::vector<std::pair<std::string, std::string>> rows;
   std::string notes;
   for (const auto& [path, command] : all_commands(root)) {
     if (!command->run) continue;

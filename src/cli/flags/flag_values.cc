@@ -14,7 +14,7 @@ namespace {
 
 using Shape = FlagValue::Shape;
 
-// The shortest text that reads back as `value`: "0.5", "30".
+// Returns the shortest text that parses back to `value`: "0.5", "30".
 std::string shortest(double value) {
   char buffer[32];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
@@ -120,7 +120,7 @@ FlagValue text(std::string& variable, std::string type) {
 }
 
 FlagValue texts(std::vector<std::string>& variable, std::string type) {
-  // An empty value is a shell variable that was not set: a server without the key it was meant to ask for.
+  // An empty value is likely an unset shell variable, which could start a server without its intended key.
   const auto parse = [&variable](const std::string& value) -> Status {
     if (value.empty()) return invalid_argument("must not be empty");
     variable.push_back(value);

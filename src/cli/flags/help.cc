@@ -10,9 +10,9 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kColumn = 28;      // column of the descriptions
-constexpr std::size_t kNarrowest = 50;   // columns of a terminal; descriptions need some
-constexpr std::size_t kUsualWidth = 80;  // argparse's, too: of a terminal that is not known
+constexpr std::size_t kColumn = 28;      // column where descriptions start
+constexpr std::size_t kNarrowest = 50;   // minimum width, so that descriptions have some space
+constexpr std::size_t kUsualWidth = 80;  // default width if the terminal's is unknown, as in argparse
 
 std::string line(std::string left, const std::string& right, std::size_t width) {
   left.insert(0, "  ");
@@ -33,7 +33,7 @@ std::string describe(const Flag& flag) {
   return text;
 }
 
-// A summary as the first line of a command's own help: "Start an OpenAI-compatible server."
+// Formats a summary for the first line of a command's help: "Start an OpenAI-compatible server."
 std::string sentence(std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
   return text.ends_with('.') ? text : text + ".";

@@ -1,4 +1,4 @@
-// The rows of the KV cache's flags.
+// The flags of the KV cache.
 #include <limits>
 
 #include "base/assign_or_return.h"
@@ -18,7 +18,7 @@ std::vector<std::string> eviction_policies() {
   return {std::begin(kEvictionPolicies), std::end(kEvictionPolicies)};
 }
 
-// vLLM has fp8 in other forms, too.
+// vLLM also supports other fp8 formats.
 FlagValue refusing_other_fp8(FlagValue value) {
   value.store = [next = std::move(value.store)](const std::string& text) -> Status {
     if (text.starts_with("fp8") && text != "fp8" && text != "fp8_e4m3")
@@ -59,7 +59,7 @@ std::vector<Flag> kv_cache_flag_table(EngineFlags& flags) {
     PAGODA_ASSIGN_OR_RETURN(flags.kv_transfer, parse_kv_transfer_config(value));
     return ok_status();
   };
-  // vLLM's --swap-space and --kv-offloading-size are numbers of GiB.
+  // As in vLLM, plain numbers of --swap-space and --kv-offloading-size are in GiB.
   const auto store_gib = [](std::int64_t& to) {
     return [&to](const std::string& value) -> Status {
       const bool bare = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;

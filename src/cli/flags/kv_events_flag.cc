@@ -30,7 +30,7 @@ Result<KvEventsConfig> parse_kv_events_config(const std::string& json) {
   for (const auto& member : parsed.as_object()) {
     const std::string name(member.key());
     const boost::json::value& value = member.value();
-    if (value.is_null()) continue;  // as if it were not there
+    if (value.is_null()) continue;  // null counts as absent
     if (name == "enable_kv_cache_events") {
       if (!value.is_bool()) return refuse_member(name, "must be true or false");
       config.enabled = value.as_bool();

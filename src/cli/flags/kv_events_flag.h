@@ -7,7 +7,7 @@
 
 namespace pagoda {
 
-// invalid_argument, naming the field: no such object, or a value that cannot be.
+// invalid_argument, naming the field: not such an object, or an invalid value.
 Result<KvEventsConfig> parse_kv_events_config(const std::string& json);
 
 }  // namespace pagoda

@@ -22,7 +22,7 @@ Status read_text(std::string_view name, const json::value& value, std::string& o
   return ok_status();
 }
 
-// HOST:PORT, [v6]:PORT.
+// Parses HOST:PORT or [v6]:PORT.
 std::optional<PeerAddress> address_of(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// The rows of the flags of the machine: devices, threads, kernels; and ranks and engines on it.
+// The flags of the machine: devices, threads, kernels, ranks and engines.
 #include "cli/flags/cpu_list_flag.h"
 #include "cli/flags/device_flags.h"
 #include "cli/flags/engine_flag_table.h"
@@ -23,7 +23,7 @@ std::vector<Flag> machine_flag_table(EngineFlags& flags) {
     return ok_status();
   };
   const auto store_device = [&flags](const std::string& value) -> Status {
-    auto device = parse_device(value == "none" ? "cpu" : value);  // llama-server's -dev none
+    auto device = parse_device(value == "none" ? "cpu" : value);  // "none" is llama-server's -dev none
     if (!device) return device.error();
     flags.device = device->name;
     flags.device_indices = device->indices;

@@ -1,4 +1,4 @@
-// Man pages in the macros of man(7).
+// Man pages in man(7) macros.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// Details are written in Markdown: `code` becomes bold, [words](link) the words.
+// Converts a text to roff. In Markdown, `code` becomes bold and [words](link) becomes the words.
 std::string roff(const std::string& text, bool markdown = false) {
   std::string out;
   bool bold = false;
@@ -31,7 +31,7 @@ std::string roff(const std::string& text, bool markdown = false) {
       out += out.empty() ? "\\(aq" : "'";
     } else if (c == '.' && out.empty()) {
       out += "\\&.";
-    } else if (c >= 0xc0) {  // our own texts: well-formed UTF-8
+    } else if (c >= 0xc0) {  // only our own texts, which are valid UTF-8
       const int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
       std::uint32_t code = c & (0x3fu >> more);
       for (int k = 0; k < more && i + 1 < text.size(); ++k)

@@ -1,4 +1,4 @@
-// The rows of the flags that say which model, and how it is read.
+// The flags that select the model and how it is read.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -24,7 +24,7 @@ std::vector<std::string> split_words(std::string_view text, char separator) {
   return words;
 }
 
-// "PATH:SCALE".
+// Parses "PATH:SCALE".
 Result<AdapterFlag> scaled_adapter(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   const char* const end = text.data() + text.size();
@@ -45,7 +45,7 @@ std::vector<Flag> model_flag_table(EngineFlags& flags) {
       return ok_status();
     }
     const auto size = parse_size(value);
-    if (size == 0) {  // as llama-server's -c 0
+    if (size == 0) {  // as in llama-server: -c 0
       flags.max_model_len.reset();
       return ok_status();
     }

@@ -17,7 +17,7 @@ namespace {
 
 using Shape = FlagValue::Shape;
 
-// A command as the parser knows it. CLI11 stores nothing itself: it collects each flag's texts.
+// A command and its CLI11 objects. CLI11 stores no values; it only collects each flag's texts.
 struct Node {
   const Command* command;
   CLI::App* app;
@@ -25,7 +25,7 @@ struct Node {
   std::deque<Node> children = {};
 };
 
-// "--no-ui" of a switch, and of each of its long aliases.
+// "--no-ui" for a switch, and the same for each of its long aliases.
 std::vector<std::string> negative_names(const Flag& flag) {
   std::vector<std::string> names = {"--no-" + flag.name};
   for (const std::string& alias : flag.aliases)
@@ -58,7 +58,7 @@ void build(Node& node) {
   }
 }
 
-// The innermost subcommand that was named.
+// Returns the innermost subcommand given on the command line.
 const Node& chosen(const Node& root, std::string& path) {
   const Node* node = &root;
   path = root.command->name;
@@ -110,11 +110,11 @@ bool names_a_model(const std::string& word) {
   return word.ends_with(".gguf") || std::filesystem::exists(word, error);
 }
 
-// A name on the hub, or one of the short names.
+// True for a name on the hub or a short name.
 bool names_a_model_of_the_hub(const std::string& word) { return parse_pull_name(word).has_value(); }
 
-// A flag that takes all words up to the next one takes a MODEL behind it, too: `--served-model-name n
-// m.gguf`. Where no MODEL is given and the last of several words can name one, that word is the MODEL.
+// A flag that takes several words also takes a MODEL that follows: `--served-model-name n m.gguf`. If no
+// MODEL is given and the last of several words can name one, that word becomes the MODEL.
 Status move_model_out(CommandLine& line) {
   const std::vector<Flag>& flags = line.command->flags;
   std::optional<std::size_t> model;
@@ -138,7 +138,7 @@ Status move_model_out(CommandLine& line) {
         words.pop_back();
       return ok_status();
     }
-    // A key is not made of what may be a model's name, nor a name on the hub of what may be a key.
+    // The last value of a secret flag may be a key or a hub name: do not guess.
     if (of_hub)
       return invalid_argument(
           concat(flags[i].spelled(), ": the last value could be MODEL: put MODEL before this flag"));
@@ -154,7 +154,7 @@ Result<CommandLine> parse_command_line(const Command& root, std::vector<std::str
   Node tree{.command = &root, .app = &app};
   build(tree);
   arguments = in_declared_spelling(root, std::move(arguments));
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects reverse order
   CommandLine line;
   try {
     app.parse(arguments);

@@ -1,7 +1,7 @@
 #pragma once
-// Arguments -> the command they name and the texts given to its flags. Stores nothing: see store_flags.h.
-// Names may be written with _ for -, as vLLM takes them. The parser is CLI11, which only
-// parse_command_line.cc sees.
+// Parses arguments into the command they name and the texts given for its flags. Does not store values; see
+// store_flags.h. Names may be written with _ instead of -, as in vLLM. The parser is CLI11, used only in
+// parse_command_line.cc.
 #include <string>
 #include <vector>
 
@@ -15,12 +15,12 @@ struct CommandLine {
   Wanted wanted = Wanted::run;
   const Command* command = nullptr;
   std::string path = {};  // "pagoda bench serve"
-  // By flag of `command`: what was given, in order; of switches "true" or "false".
+  // By flag of `command`: the values given, in order; "true" or "false" for switches.
   std::vector<std::vector<std::string>> values = {};
 };
 
 // invalid_argument, in one line: an unknown command or flag, with the nearest known one; a flag without its
-// value; a word too many. `arguments` without the program's name. `root` must outlive the result.
+// value; an excess word. `arguments` excludes the program's name. `root` must outlive the result.
 Result<CommandLine> parse_command_line(const Command& root, std::vector<std::string> arguments);
 
 }  // namespace pagoda

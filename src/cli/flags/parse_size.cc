@@ -6,7 +6,7 @@
 namespace pagoda {
 namespace {
 
-// The factor that `suffix` stands for; nullopt for one nobody writes.
+// Returns the factor of a suffix; nullopt if unknown.
 std::optional<double> factor_of(std::string_view suffix) {
   if (suffix.empty() || suffix == "B") return 1.0;
   const char unit = suffix.front();
@@ -28,8 +28,9 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
   const auto factor = factor_of(text.substr(static_cast<std::size_t>(end - text.data())));
   if (!factor || number * *factor > 0x1p62) return std::nullopt;
-  if (*factor == 1.0 && number != std::floor(number)) return std::nullopt;  // half a byte, half a token
-  // The little is for fractions such as 25.6k, whose product lies just below the whole number.
+  if (*factor == 1.0 && number != std::floor(number)) return std::nullopt;  // no fractions of a byte or token
+  // The small addend corrects products such as 25.6k, which floating point places just below the whole
+  // number.
   return static_cast<std::int64_t>(std::floor(number * *factor + 1e-6));
 }
 

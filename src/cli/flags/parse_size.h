@@ -1,5 +1,5 @@
 #pragma once
-// Sizes as people write them: "4GiB", "512M", "1.5G", "25.6k", "4096". As in vLLM, a lower-case suffix is
+// Parses human-readable sizes: "4GiB", "512M", "1.5G", "25.6k", "4096". As in vLLM, a lower-case suffix is
 // decimal (8k = 8,000) and an upper-case one binary (8K = 8,192); KB, MB … are decimal, KiB, MiB … binary.
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// nullopt: not a size, negative, or more than 2^62. A fraction of a unit is rounded down.
+// nullopt: not a size, negative, or more than 2^62. Fractions of a byte are rounded down.
 std::optional<std::int64_t> parse_size(std::string_view text);
 
 }  // namespace pagoda

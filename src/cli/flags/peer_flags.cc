@@ -25,7 +25,7 @@ constexpr std::string_view kOneModel = "a server has one model; pagoda ps lists 
 constexpr std::string_view kOneServer = "a server runs all engines of --data-parallel-size itself";
 
 constexpr PeerFlag kTable[] = {
-    // vLLM: speed, memory and start of its own machinery
+    // vLLM: speed, memory and startup
     {Peer::vllm, "cpu-offload-gb", Shape::one, Rule::of_cpu, "all weights stay on the device"},
     {Peer::vllm, "kv-sharing-fast-prefill", Shape::on_off},
     {Peer::vllm, "prefix-caching-hash-algo", Shape::one},
@@ -196,7 +196,7 @@ constexpr PeerFlag kTable[] = {
     {Peer::vllm, "lora-dtype", Shape::one},
     {Peer::vllm, "lora-extra-vocab-size", Shape::one},
     {Peer::vllm, "fully-sharded-loras", Shape::on_off},
-    // llama-server: speed, memory and start
+    // llama-server: speed, memory and startup
     {Peer::llama_server, "n-gpu-layers gpu-layers ngl", Shape::one},
     {Peer::llama_server, "flash-attn fa", Shape::maybe},
     {Peer::llama_server, "mlock", Shape::on},
@@ -334,7 +334,7 @@ std::function<Status(const std::string&)> store_of(const PeerFlag& flag, const s
                  : invalid_argument(concat("'", value, "' is not supported: ", why));
     };
   return [name, on_off, of_cpu = flag.rule == Rule::of_cpu, &ignored](const std::string& value) {
-    // The peers' default: it asks for nothing.
+    // The peers' default value requests nothing.
     if (of_cpu && (value == "0" || value == "0.0" || value == "false")) return ok_status();
     std::string spelled = (on_off && value == "false" ? "--no-" : "--") + name;
     if (std::ranges::count(ignored, spelled) == 0) ignored.push_back(std::move(spelled));

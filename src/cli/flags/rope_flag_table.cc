@@ -1,4 +1,4 @@
-// The rows of flags that change a model's rotation, by llama-server's names, and of GGUF metadata.
+// The flags that change a model's rotary embedding, named as in llama-server, and GGUF metadata.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// vLLM's form of --rope-scaling, that of config.json: {"rope_type": "yarn", "factor": 4.0, ...}.
+// Parses vLLM's form of --rope-scaling, as in config.json: {"rope_type": "yarn", "factor": 4.0, ...}.
 Status store_scaling(const std::string& text, RopeFlags& rope) {
   boost::system::error_code error;
   const boost::json::value parsed = boost::json::parse(text, error);

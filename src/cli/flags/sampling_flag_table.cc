@@ -1,4 +1,4 @@
-// The rows of the sampling that requests get that do not set it.
+// The flags of the sampling defaults for requests that set none.
 #include <utility>
 
 #include "cli/flags/engine_flag_table.h"

@@ -1,4 +1,4 @@
-// The rows of the scheduler's flags.
+// The flags of the scheduler.
 #include <limits>
 
 #include "base/assign_or_return.h"

@@ -1,4 +1,4 @@
-// The rows of the server's flags.
+// The flags of the server.
 #include "cli/flags/engine_flag_table.h"
 #include "cli/flags/flag_limits.h"
 #include "cli/flags/flag_values.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kLeastBytes = 1024, kMostBytes = std::int64_t{1} << 40;
 
-// vLLM takes a JSON list, people write commas: both give the same.
+// Accepts a JSON list, as in vLLM, and a comma-separated list.
 FlagValue list(std::vector<std::string>& variable) {
   const auto store = [&variable](const std::string& value) -> Status {
     std::vector<std::string> items(1);

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int32_t kLookupByDefault = 5;  // vLLM's, for both ends
+constexpr std::int32_t kLookupByDefault = 5;  // vLLM's default for both limits
 
 struct Number {
   const char* name;
@@ -23,7 +23,7 @@ Status read_nonempty(std::string_view name, const boost::json::value& value, std
   return ok_status();
 }
 
-// The method that `method` and `model` mean together; without a method a model says which.
+// Determines the method from `method` and `model`; without `method`, the model implies it.
 Status choose_method(const std::string& method, SpeculativeConfig& config) {
   const bool names_ngram = config.model == "ngram" || config.model == "[ngram]";  // vLLM's older form
   if (method == "ngram" || (method.empty() && names_ngram)) {
@@ -58,7 +58,7 @@ Result<SpeculativeConfig> parse_speculative_config(const std::string& json) {
   for (const auto& member : parsed.as_object()) {
     const std::string name(member.key());
     const boost::json::value& value = member.value();
-    if (value.is_null()) continue;  // as if it were not there
+    if (value.is_null()) continue;  // null counts as absent
     if (name == "method" || name == "model") {
       PAGODA_RETURN_IF_ERROR(read_nonempty(name, value, name == "method" ? method : config.model));
       continue;

@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// invalid_argument, naming the field: no such object, or one that asks for what is not built in.
+// invalid_argument, naming the field: not such an object, or it requests an unsupported feature.
 Result<SpeculativeConfig> parse_speculative_config(const std::string& json);
 
 }  // namespace pagoda

@@ -12,10 +12,10 @@ namespace {
 
 struct Given {
   std::vector<std::string> values;
-  std::string source;  // as messages name it
+  std::string source;  // as named in messages
 };
 
-// Given twice, the last counts, as for vLLM.
+// If a flag is given twice, the last value counts, as in vLLM.
 Status store(const Flag& flag, const std::vector<std::string>& values) {
   if (!flag.value.takes_many()) return flag.value.store(values.back());
   for (const std::string& value : values) PAGODA_RETURN_IF_ERROR(flag.value.store(value));
@@ -45,7 +45,8 @@ Status store_flags(const CommandLine& line, const Environment& environment) {
       given[i] = {file[i].values, concat(config, ":", file[i].line, ": ", flags[i].name)};
     }
   }
-  // The command line has the last word: a word (MODEL) and a flag (--model) may mean the same.
+  // Values of the command line are stored last, because a word (MODEL) and a flag (--model) may set the same
+  // variable.
   for (const bool typed : {false, true}) {
     for (std::size_t i = 0; i < flags.size(); ++i) {
       if (given[i].values.empty()) {

@@ -1,15 +1,15 @@
 #pragma once
-// Stores the values given for a command's flags into the structs that its rows point into. The command line
-// comes before the environment, that before the file of --config; a flag takes all its values from one
-// source.
+// Stores the values of a command's flags into the structs that its rows point into. The command line takes
+// precedence over the environment, and the environment over the file of --config. A flag takes all its values
+// from a single source.
 #include "base/status.h"
 #include "cli/flags/environment.h"
 #include "cli/flags/parse_command_line.h"
 
 namespace pagoda {
 
-// Once. invalid_argument, naming flag, variable or line: a value that the flag does not take, a file with a
-// mistake, or a required flag without a value. not_found: no such file.
+// Call once. invalid_argument, naming the flag, variable or line: an invalid value, a mistake in the file, or
+// a required flag without a value. not_found: the file does not exist.
 Status store_flags(const CommandLine& line, const Environment& environment);
 
 }  // namespace pagoda

@@ -32,14 +32,15 @@ void double_dash(std::string& argument, const std::set<std::string>& names) {
   if (names.contains("-" + argument.substr(0, end))) argument.insert(0, 1, '-');
 }
 
-// Text that is no JSON is a string.
+// Text that is not JSON becomes a string.
 boost::json::value value_of(const std::string& text) {
   boost::system::error_code error;
   boost::json::value value = boost::json::parse(text, error);
   return error ? boost::json::value(text) : value;
 }
 
-// Puts the value at "a.b.c"; false where the keys are empty, too deep, or stand for a value already.
+// Stores the value at "a.b.c". Returns false if a key is empty, the path is too deep, or a prefix of it
+// already has a value.
 bool put(boost::json::object& object, std::string_view keys, boost::json::value value) {
   boost::json::object* inner = &object;
   for (int depth = 0; depth < kMaxDepth; ++depth) {
@@ -68,7 +69,7 @@ std::vector<std::string> in_declared_spelling(const Command& root, std::vector<s
   std::vector<std::pair<std::size_t, boost::json::object>> objects;  // index in `out` of each object's text
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string& argument = arguments[i];
-    if (argument == "--") {  // no flags follow
+    if (argument == "--") {  // the rest are not flags
       std::move(arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end(), std::back_inserter(out));
       break;
     }
@@ -90,7 +91,7 @@ std::vector<std::string> in_declared_spelling(const Command& root, std::vector<s
       known = objects.insert(objects.end(), {out.size() - 1, {}});
     }
     const std::string text = equals < argument.size() ? argument.substr(equals + 1) : arguments[++i];
-    if (!put(known->second, keys, value_of(text))) out.push_back(argument);  // an unknown flag, by its name
+    if (!put(known->second, keys, value_of(text))) out.push_back(argument);  // reported as an unknown flag
     out[known->first] = boost::json::serialize(known->second);
   }
   return out;

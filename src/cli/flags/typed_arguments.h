@@ -1,5 +1,5 @@
 #pragma once
-// The words of a command line in the spelling that the rows have. Knows names only, and no meanings.
+// Rewrites the arguments of a command line to the spelling of the rows. Uses only names, not meanings.
 #include <string>
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace pagoda {
 
-// --max_num_seqs becomes --max-num-seqs, as vLLM takes both. -np becomes --np where a row has that name, as
-// llama-server's names of several letters have one dash. --NAME.KEY VALUE and --NAME.A.B=VALUE become one
-// --NAME with a JSON object, as for vLLM.
+// --max_num_seqs becomes --max-num-seqs; vLLM accepts both. -np becomes --np if a row has that name, because
+// llama-server uses a single dash for names of several letters. --NAME.KEY VALUE and --NAME.A.B=VALUE are
+// combined into one --NAME with a JSON object, as in vLLM.
 std::vector<std::string> in_declared_spelling(const Command& root, std::vector<std::string> arguments);
 
 }  // namespace pagoda

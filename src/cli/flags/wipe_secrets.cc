@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-// Without dashes, and whether it takes several values.
+// Maps names without dashes to whether they take several values.
 void add_secret_names(const Command& command, std::map<std::string, bool>& names) {
   for (const Flag& flag : command.flags) {
     if (!flag.secret) continue;

@@ -1,7 +1,7 @@
 #pragma once
-// Overwrites the values of secret flags where the system keeps the command line, so that `ps` and
-// /proc/PID/cmdline do not show them; what was copied before stays right. They could be seen until then: the
-// environment is the better place. Threads: before any other runs.
+// Overwrites the values of secret flags in the process's command line, so that `ps` and /proc/PID/cmdline do
+// not show them. Copies made earlier are not affected. The values are visible until the call, so the
+// environment is the better place for secrets. Threads: call before any other thread runs.
 #include "cli/flags/flag.h"
 
 namespace pagoda {

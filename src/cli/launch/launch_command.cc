@@ -28,7 +28,7 @@ std::vector<std::string> program_names() {
   return names;
 }
 
-// As a shell reads it back.
+// Quotes a word for the shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,";
@@ -63,7 +63,7 @@ void print_launch(const Launch& launch, const std::vector<std::string>& command,
   std::fputs(out.c_str(), stdout);
 }
 
-// Readable by their owner alone: a key may stand in them.
+// Files are readable by their owner only, because they may contain a key.
 Status write_files(const Launch& launch, const std::filesystem::path& folder) {
   std::error_code error;
   if (launch.files.empty()) return ok_status();

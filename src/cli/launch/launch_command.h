@@ -11,12 +11,12 @@ struct LaunchArgs {
   std::string program, model;  // model empty: the first that the server lists
   std::string url = "http://127.0.0.1:8000";
   std::string api_key;
-  bool print = false;                  // only shows what would be run
-  std::vector<std::string> arguments;  // the program's own
+  bool print = false;                  // only print what would be run
+  std::vector<std::string> arguments;  // passed to the program
 };
 
 std::vector<Flag> launch_flags(LaunchArgs& args);
-// Becomes the program: returns only where that fails, or with `print`.
+// Replaces this process by the program: returns only if that fails, or with `print`.
 int run_launch(const LaunchArgs& args);
 
 }  // namespace pagoda

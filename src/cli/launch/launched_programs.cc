@@ -12,16 +12,16 @@ namespace json = boost::json;
 
 constexpr std::int64_t kMaxAnswerTokens = 65536;
 
-// A JSON string is also one of TOML and of YAML.
+// A JSON string is also a valid string in TOML and YAML.
 std::string as_string(std::string_view text) { return json::serialize(json::string(text)); }
 
 Launch claude(const LaunchTarget& target) {
-  Launch launch{
-      .variables = {{"ANTHROPIC_BASE_URL", target.url},
-                    {"ANTHROPIC_AUTH_TOKEN", target.some_key()},
-                    {"ANTHROPIC_API_KEY", ""},
-                    // Its first system block changes with every conversation, which costs the cache.
-                    {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"}}};
+  Launch launch{.variables = {{"ANTHROPIC_BASE_URL", target.url},
+                              {"ANTHROPIC_AUTH_TOKEN", target.some_key()},
+                              {"ANTHROPIC_API_KEY", ""},
+                              // Its first system block changes with every conversation, which would prevent
+                              // prefix-cache hits.
+                              {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"}}};
   for (const char* name :
        {"ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL",
         "ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL"})
@@ -34,7 +34,7 @@ Launch claude(const LaunchTarget& target) {
 Launch codex(const LaunchTarget& target) {
   Launch launch;
   const auto set = [&launch](std::string_view name, std::string value) {
-    // A subcommand that has such options of its own, as `exec`, does not look at those before it.
+    // Last, because a subcommand with such options of its own, such as `exec`, ignores options before it.
     launch.last_arguments.insert(launch.last_arguments.end(), {"-c", concat(name, "=", value)});
   };
   std::string provider =
@@ -67,7 +67,7 @@ Launch hermes(const LaunchTarget& target) {
   std::string config = concat("model:\n  default: ", as_string(target.model),
                               "\n  provider: custom\n  base_url: ", as_string(target.api()),
                               "\n  api_key: ", as_string(target.some_key()), "\n");
-  if (target.max_model_len > 0)  // it asks for answers of 65,536 tokens otherwise, whatever the context
+  if (target.max_model_len > 0)  // otherwise it requests answers of 65,536 tokens, regardless of the context
     config += concat("  context_length: ", target.max_model_len,
                      "\n  max_tokens: ", std::min(target.max_model_len / 2, kMaxAnswerTokens), "\n");
   return {.variables = {{"HERMES_HOME", target.folder}}, .files = {{"config.yaml", config}}};

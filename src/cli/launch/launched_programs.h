@@ -1,7 +1,7 @@
 #pragma once
-// The programs that `pagoda launch` starts: how each is told which server and model to use. A row a program;
-// what it is told are environment variables, arguments, and files in a folder that is this program's own.
-// Nothing here touches the disk or starts anything. Threads: any.
+// The programs that `pagoda launch` starts, one row each, and how each is configured for a server and model:
+// by environment variables, arguments, and files in a folder of this program. Does not write files or start
+// processes. Threads: any.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,30 +14,30 @@ namespace pagoda {
 struct LaunchTarget {
   std::string url = {};  // the server, without /v1
   std::string model = {};
-  std::int64_t max_model_len = 0;  // 0: not known
-  std::string key = {};            // empty: the server wants none
-  std::string folder = {};         // files that are written for the program
+  std::int64_t max_model_len = 0;  // 0: unknown
+  std::string key = {};            // empty: the server requires no key
+  std::string folder = {};         // for the files written for the program
 
   std::string api() const { return url + "/v1"; }
-  // Programs that insist on a key get a word for one.
+  // A placeholder if there is no key, for programs that require one.
   std::string some_key() const { return key.empty() ? "none" : key; }
 };
 
 struct Launch {
   std::vector<std::pair<std::string, std::string>> variables = {};
-  std::vector<std::string> arguments = {};       // before the user's own, which may say otherwise
-  std::vector<std::string> last_arguments = {};  // behind them
-  // Path below LaunchTarget::folder, text.
+  std::vector<std::string> arguments = {};       // before the user's arguments, which can override them
+  std::vector<std::string> last_arguments = {};  // after the user's arguments
+  // Path below LaunchTarget::folder, and contents.
   std::vector<std::pair<std::string, std::string>> files = {};
 };
 
 struct LaunchedProgram {
   std::string_view name, executable;
-  std::string_view install;  // how people get it
+  std::string_view install;  // how to install the program
   Launch (*tell)(const LaunchTarget& target);
 };
 
 std::span<const LaunchedProgram> launched_programs();
-const LaunchedProgram* find_launched_program(std::string_view name);  // null: there is none
+const LaunchedProgram* find_launched_program(std::string_view name);  // null if unknown
 
 }  // namespace pagoda

@@ -15,7 +15,7 @@ namespace json = boost::json;
 constexpr int kModelsTimeoutSeconds = 30;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
-// The body of a GET as JSON, and its status.
+// Returns the status and the JSON body of a GET.
 Result<std::pair<int, json::value>> fetched(const Url& api, std::string_view path, const std::string& key) {
   Url url = api;
   url.target += path;
@@ -61,7 +61,7 @@ Result<Url> api_url(const std::string& typed) {
 }
 
 Result<ServedModel> served_model(const Url& api, const std::string& key, const std::string& name) {
-  // A name that the server takes need not be one that it lists.
+  // The server may accept names that it does not list.
   const std::string path = name.empty() ? "/models" : concat("/models/", percent_encoded(name));
   PAGODA_ASSIGN_OR_RETURN(const auto answer, fetched(api, path, key));
   const auto& [status, body] = answer;

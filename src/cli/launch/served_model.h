@@ -1,5 +1,5 @@
 #pragma once
-// Which model a running server has, as its /v1/models says. Threads: any.
+// Determines the model of a running server from its /v1/models. Threads: any.
 #include <cstdint>
 #include <string>
 
@@ -10,18 +10,18 @@ namespace pagoda {
 
 struct ServedModel {
   std::string name;
-  std::int64_t max_model_len = 0;  // 0: the server does not say
+  std::int64_t max_model_len = 0;  // 0: not reported
 };
 
-// The address of a server's API from one that a user typed, with /v1 at its end or without: it ends in /v1.
-// invalid_argument, naming --url.
+// Converts an address typed by the user, with or without /v1 at the end, into the API's address, which ends
+// in /v1. invalid_argument, naming --url.
 Result<Url> api_url(const std::string& typed);
 
-// `name`, or the first that the server at `api` lists where that is empty. unavailable: nobody answers, or
-// the server refuses. not_found: it has no such model.
+// Returns the model `name`, or the first model listed by the server if `name` is empty. unavailable: no
+// answer, or the server refuses. not_found: the server does not have the model.
 Result<ServedModel> served_model(const Url& api, const std::string& key, const std::string& name);
 
-// A call that did not get through, with the server's address and how to start one.
+// The error of a failed call, extended by the server's address and how to start a server.
 Status not_reached(const Status& error, const Url& api);
 
 }  // namespace pagoda

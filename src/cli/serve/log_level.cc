@@ -11,7 +11,7 @@
 namespace pagoda {
 namespace {
 
-// The file's --log-level; empty: none.
+// Returns --log-level from the file; empty if it is not set.
 Result<std::string> level_in(const std::string& config) {
   const Command root = command_table();
   const auto serve = std::ranges::find(root.subcommands, "serve", &Command::name);
@@ -56,7 +56,7 @@ void LogLevelReload::operator()() const {
   if (!status.ok())
     log_error("server", concat("the log level was not changed: ", status.message()));
   else
-    log_warning("server", concat("log level: ", *level));  // seen at both levels
+    log_warning("server", concat("log level: ", *level));  // visible at both levels
 }
 
 }  // namespace pagoda

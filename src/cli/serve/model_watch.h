@@ -1,7 +1,7 @@
 #pragma once
-// ModelWatch: notices that the files of the model that is served have changed, shrunk or gone, and says so
-// once for each change. It reloads nothing: what is computed with is the server's own copy, so answers stay
-// what they were. Threads: start() has one of its own, until the end; check() from one thread.
+// ModelWatch: detects that files of the served model were changed, shortened or removed, and logs each change
+// once. It reloads nothing: the server computes with its own copy, so answers do not change. Threads: start()
+// runs a thread until destruction; check() from one thread.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -16,22 +16,25 @@ namespace pagoda {
 
 class ModelWatch {
  public:
-  // Looks at the files as they are now: make it before they are read.
+  // Records the current state of the files; create it before they are read.
   explicit ModelWatch(std::vector<std::string> paths);
   ~ModelWatch();
   ModelWatch(const ModelWatch&) = delete;
 
-  // The files of a MODEL argument; empty: it cannot be found, which whoever opens it will say.
+  // Returns the files of a MODEL argument; empty if the model is not found, which is reported by the code
+  // that opens it.
   static std::vector<std::string> files_of(const std::string& model);
 
-  // The first that is not what it was, and was the last time; empty: none.
+  // Returns the first file that differs from its initial state and has not changed since the last check;
+  // empty if none.
   std::string check();
-  // Checks that often, and logs; `metrics` gets a gauge of whether all is as it was.
+  // Checks at this interval and logs changes; adds a gauge to `metrics` that tells whether the files are
+  // unchanged.
   void start(MetricsRegistry& metrics, std::chrono::milliseconds every = std::chrono::seconds(5));
 
  private:
   struct Stamp {
-    std::int64_t bytes = -1, modified = 0;  // bytes -1: there is no such file
+    std::int64_t bytes = -1, modified = 0;  // bytes is -1 if the file does not exist
     std::uint64_t inode = 0;
     bool operator==(const Stamp&) const = default;
   };

@@ -12,7 +12,7 @@ namespace {
 Status add_and_wait(const PrefixSpec& prefix, EngineClient& engine) {
   OutputCollector collector;
   PAGODA_RETURN_IF_ERROR(engine.add_prefix(prefix.name, prefix.token_ids, collector.make_sink()));
-  for (;;) {  // the engine always sends a last output
+  for (;;) {  // the engine always sends a final output
     for (const OutputCollector::Item& item : collector.take())
       if (item.output.finished) return item.output.error;
   }

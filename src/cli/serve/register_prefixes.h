@@ -1,5 +1,5 @@
 #pragma once
-// --prefix-file: the shared prefixes that are in the KV cache before the first request.
+// --prefix-file: shared prefixes that are put into the KV cache before the first request.
 #include <string>
 
 #include "api/api_context.h"
@@ -8,7 +8,7 @@
 
 namespace pagoda {
 
-// Computes and pins every prefix of the file, in its order; the first that fails ends it.
+// Computes and pins every prefix of the file in order; stops at the first failure.
 Status register_prefixes(const std::string& path, const ApiContext& api, EngineClient& engine);
 
 }  // namespace pagoda

@@ -44,7 +44,7 @@ constexpr double kServeTargetItlMs = 100;
 constexpr double kServeQueueTimeS = 10;
 constexpr int kExitStalled = 3;
 constexpr std::int64_t kSpacious = std::int64_t{2} << 30;
-constexpr std::chrono::seconds kStallGrace{8};  // for the server to end its calls and itself
+constexpr std::chrono::seconds kStallGrace{8};  // time for the server to end its calls and itself
 
 std::chrono::milliseconds to_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -99,7 +99,7 @@ void warn_of_open_port(const ServerFlags& flags) {
                        "the network unencrypted unless a proxy in front uses TLS"));
 }
 
-// With little memory what the allocator keeps for itself counts: it gives freed memory back at once, and
+// With little memory, the allocator's own reserves matter. Makes it return freed memory at once, and lets
 // threads share its arenas, each of which takes 64 MiB of address space.
 void save_memory(std::int64_t limit) {
   if (limit >= kSpacious) return;
@@ -108,8 +108,8 @@ void save_memory(std::int64_t limit) {
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
-// A loop that hangs cannot be joined: the process ends, and whoever supervises it starts another. Streams
-// have got their error events by then, from a server that takes the engine for dead.
+// A hanging engine thread cannot be joined, so the process exits and its supervisor restarts it. Streams have
+// received error events by then, because the server considers the engine dead.
 void end_stalled(AssembledEngine& engine) {
   log_error("engine", "the engine has made no progress for 30 s; stacks of its threads:");
   for (const std::string& trace : stack_traces()) {
@@ -119,7 +119,7 @@ void end_stalled(AssembledEngine& engine) {
   engine.give_up();
   std::this_thread::sleep_for(kStallGrace);
   log_error("engine", "ending the process, since the engine hangs");
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the log has a thread of its own
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // lets the log thread write the message
   _exit(kExitStalled);
 }
 
@@ -128,7 +128,7 @@ void end_stalled(AssembledEngine& engine) {
 std::vector<Flag> serve_flags(ServeArgs& args) {
   std::optional<std::int32_t>& max_tokens = args.engine.sampling.max_tokens;
   const auto store_max_tokens = [&max_tokens](std::int64_t tokens) {
-    // llama-server's -1: no limit but the context.
+    // -1 as in llama-server: no limit except the context.
     max_tokens = tokens < 1 ? std::nullopt : std::optional(static_cast<std::int32_t>(tokens));
   };
   return {
@@ -151,7 +151,7 @@ std::vector<Flag> serve_flags(ServeArgs& args) {
 
 void set_serving_defaults(EngineFlags& flags) {
   if (is_baseline(flags)) return;
-  // Clients feel the gaps between tokens; who measures batches (bench, generate) does not.
+  // Latency between tokens matters to clients, but not to commands that measure batches (bench, generate).
   if (!flags.target_itl_ms && flags.enable_chunked_prefill) flags.target_itl_ms = kServeTargetItlMs;
   if (!flags.max_queue_time_s) flags.max_queue_time_s = kServeQueueTimeS;
 }
@@ -176,7 +176,7 @@ Status run_serve(const ServeArgs& args) {
     PAGODA_ASSIGN_OR_RETURN(auto files, AnswerFiles::open(flags.response_store_dir));
     config.stored_answers = std::move(files);
   }
-  // Only rank 0 will listen; the others may be on machines that do not have the address.
+  // Only rank 0 listens; other ranks may be on machines without this address.
   if (engine_flags.mpi_rank == 0) PAGODA_RETURN_IF_ERROR(Server::check(config));
   PAGODA_RETURN_IF_ERROR(fetch_if_missing(engine_flags));
   const auto model = model_path(engine_flags);
@@ -187,7 +187,7 @@ Status run_serve(const ServeArgs& args) {
   if (engine->tokenizer() == nullptr)
     return invalid_argument("the model has no tokenizer: give one with --tokenizer");
   config.memory = &engine->ledger();
-  // The clock of server and engine: every steady clock is the same.
+  // The server and the engine have separate objects for the same steady clock.
   const SteadyClock clock;
   std::unique_ptr<OtlpExporter> spans;  // outlives the server
   if (!flags.otlp_traces_endpoint.empty()) {
@@ -206,8 +206,9 @@ Status run_serve(const ServeArgs& args) {
     std::fputs(try_lines(server->url(), flags, engine->api()).c_str(), stdout);
     std::fflush(stdout);
   }
-  const LogThread log_thread;                                              // ranks have been forked before it
-  const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);  // ends before the engine's metrics
+  const LogThread log_thread;  // started after ranks are forked
+  // Destroyed before the engine's metrics.
+  const std::unique_ptr<ModelWatch> model_watch = std::move(model_files);
   model_watch->start(engine->metrics());
   std::vector<std::unique_ptr<Watchdog>> watchdogs;
   // A step of an emulated device may take minutes.

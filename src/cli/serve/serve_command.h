@@ -12,8 +12,8 @@ struct ServeArgs {
   EngineFlags engine;
 };
 
-// Defaults of a server that other commands do not have: a goal for the gaps between tokens and a bound on
-// waiting. `plan` answers for such servers.
+// Sets defaults that only servers have: a target for inter-token latency and a limit on waiting. Also used by
+// `plan`, which plans for such servers.
 void set_serving_defaults(EngineFlags& flags);
 
 std::vector<Flag> serve_flags(ServeArgs& args);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A sanitizer's leak check traces its own process, and its symbols come from another program.
+// A sanitizer's leak check traces its own process, and its symbolizer is another program.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define PAGODA_SANITIZED
@@ -26,14 +26,15 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// The folder of a file: it may be replaced there by another.
+// Returns the folder of a file, so that the file can be replaced.
 std::string folder_of(const std::string& file) {
   std::error_code ignored;
   fs::path path = fs::absolute(file, ignored).parent_path();
   return path.empty() ? "/" : path.string();
 }
 
-// Adds the targets of a folder's links, one level down, too: a hub's cache has its files elsewhere.
+// Adds the targets of a folder's links, down to one level of subfolders, because files in a hub cache are
+// links.
 void add_with_links(const fs::path& path, std::vector<std::string>& out) {
   std::error_code error;
   const auto add_file = [&out](const fs::path& file) {
@@ -61,7 +62,7 @@ void add_with_links(const fs::path& path, std::vector<std::string>& out) {
 
 SandboxRules sandbox_of(const EngineFlags& flags) {
   SandboxRules rules;
-  // Libraries, name resolution, time zones, and what the kernel tells of the machine and the process.
+  // Libraries, name resolution, time zones, and the kernel's information about machine and process.
   rules.readable = {"/usr/lib",
                     "/usr/lib64",
                     "/usr/local/lib",
@@ -81,7 +82,7 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
                     "/sys",
                     "/dev/urandom"};
   std::error_code ignored;
-  // A folder that is missing when the sandbox is entered stays out.
+  // A folder that does not exist when the sandbox is entered remains inaccessible.
   fs::create_directories(cache_directory(), ignored);
   rules.writable = {"/dev/null", "/dev/shm", cache_directory()};
   const HubPaths hub = hub_paths_from_environment();
@@ -107,7 +108,7 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   }
   for (const std::string* path : {&flags.record, &flags.poison_record, &server.uds, &server.admin_socket})
     if (!path->empty()) rules.writable.push_back(folder_of(*path));
-  // Spans go to their collector, and events to an endpoint that is not bound.
+  // Connections: spans go to their collector, and events to an endpoint that is not bound.
   rules.may_connect = !server.otlp_traces_endpoint.empty();
   if (rules.may_connect) rules.readable.push_back("/usr/share/ca-certificates");
   if (flags.kv_events.enabled) {
@@ -120,7 +121,7 @@ SandboxRules sandbox_of(const EngineFlags& flags) {
   if (const std::string& secret = flags.kv_transfer.secret_file; !secret.empty())
     add_with_links(secret, rules.readable);
   if (!flags.kv_disk.empty()) {
-    (void)make_private_folder(flags.kv_disk, OthersMay::nothing);  // whoever opens it says what is wrong
+    (void)make_private_folder(flags.kv_disk, OthersMay::nothing);  // errors are reported when it is opened
     rules.writable.push_back(flags.kv_disk);
   }
   if (!server.response_store_dir.empty()) rules.writable.push_back(server.response_store_dir);

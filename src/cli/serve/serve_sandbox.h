@@ -1,6 +1,7 @@
 #pragma once
-// Rights that a server keeps once it has its flags (base/sandbox.h): read its model, keys, certificates and
-// the system's libraries; write its caches, stores, logs and sockets. Threads: before any exists.
+// The rights that a server keeps after it has read its flags (base/sandbox.h): read its model, keys,
+// certificates and the system's libraries; write its caches, stores, logs and sockets. Threads: call before
+// any thread exists.
 #include <string>
 
 #include "base/sandbox.h"
@@ -10,7 +11,7 @@ namespace pagoda {
 
 SandboxRules sandbox_of(const EngineFlags& flags);
 
-// Enters it unless --no-sandbox. What it forbids, in words.
+// Enters the sandbox unless --no-sandbox is given. Returns a description of what is forbidden.
 Result<std::string> enter_serve_sandbox(const EngineFlags& flags);
 
 }  // namespace pagoda

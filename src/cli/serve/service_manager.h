@@ -1,8 +1,9 @@
 #pragma once
-// ServiceManager: tells the service manager that started us (systemd, Type=notify) when we serve, when we
-// begin to end, and that we are alive, by the protocol of sd_notify(3): datagrams to a Unix socket. Without
-// one it does nothing. A message that cannot be sent is lost: the manager's own limits tell it the same.
-// Threads: notify() from any; keep_alive() has one of its own until the end.
+// ServiceManager: reports to the service manager that started the process (systemd, Type=notify) when the
+// server is ready, when it begins to stop, and that it is alive, with the protocol of sd_notify(3): datagrams
+// to a Unix socket. A no-op without a service manager. Messages that cannot be sent are dropped; the
+// manager's own timeouts cover that case.
+// Threads: notify() from any; keep_alive() runs a thread until destruction.
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -23,9 +24,9 @@ class ServiceManager {
   bool present() const { return !socket_.empty(); }
   void notify(std::string_view state) const;  // "READY=1"
 
-  // How often it wants to hear that we are alive; zero: never.
+  // The watchdog interval that the manager expects; zero: no watchdog.
   std::chrono::microseconds watchdog() const { return watchdog_; }
-  // Says so twice in that time, while `alive` says so.
+  // Reports twice per interval while `alive` returns true.
   void keep_alive(std::function<bool()> alive);
 
  private:

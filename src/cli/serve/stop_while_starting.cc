@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-// Only async-signal-safe calls here.
+// Called in a signal handler: async-signal-safe calls only.
 void end(bool says_so) {
   constexpr std::string_view kLine = "\npagoda: stopped while starting\n";
   if (says_so) [[maybe_unused]]
@@ -19,7 +19,7 @@ void end(bool says_so) {
 }
 
 void end_with_a_line(int) { end(true); }
-void end_silently(int) { end(false); }  // a log in JSON has no other lines
+void end_silently(int) { end(false); }  // a JSON log may not contain other lines
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 #pragma once
-// Until the server listens, SIGINT and SIGTERM end the process at once, whatever it is at: nobody waits for
-// it, and it has nothing that must be put away. Also as the first process of a container, which the signals'
-// own effect does not reach. Server::run takes them over.
+// Makes SIGINT and SIGTERM end the process at once until the server listens: no client is waiting and nothing
+// needs cleanup. Also works for the first process of a container, for which the default action of the signals
+// is ignored. Server::run replaces the handlers.
 
 namespace pagoda {
 

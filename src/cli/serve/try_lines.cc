@@ -13,7 +13,7 @@ struct Example {
   std::string_view protocol, path, body;
 };
 
-// The first whose protocol is served; `body` behind the opening brace.
+// Returns the first example whose protocol is served; `body` excludes the opening brace.
 Example example_of(const ServerFlags& flags, const ApiContext& api) {
   constexpr Example kChat[] = {
       {"openai", "/v1/chat/completions",
@@ -45,7 +45,7 @@ Example example_of(const ServerFlags& flags, const ApiContext& api) {
   return found == examples.end() ? Example() : *found;
 }
 
-// Whoever pastes the line is on this machine.
+// The URL for a client on this machine.
 std::string own_url(std::string_view url) {
   std::string out(url);
   for (const auto& [any, own] :
@@ -63,7 +63,7 @@ std::string try_lines(std::string_view url, const ServerFlags& flags, const ApiC
   if (const Example example = example_of(flags, api); !example.path.empty()) {
     out += "Try it:\n  curl ";
     if (!flags.uds.empty()) out += concat("--unix-socket ", flags.uds, " ");
-    // The certificate is for a name, and the address is this machine's.
+    // The certificate is issued for a name, but the URL contains an address.
     if (!flags.ssl_certfile.empty()) out += "-k ";
     if (flags.ssl_cert_reqs == 2) out += "--cert CLIENT.pem ";
     out += concat(own, example.path, " -H 'Content-Type: application/json' \\\n");

@@ -1,7 +1,7 @@
 #pragma once
-// The lines that `serve` prints once it listens: its address, a command that a newcomer can paste into
-// another terminal, and the page's address. The command works on this server as it was started: with its
-// keys, its TLS, its protocols and its kind of model. A key is never printed. Text only.
+// The lines that `serve` prints once it listens: its address, an example command to paste into another
+// terminal, and the page's address. The command works with the server's keys, TLS, protocols and kind of
+// model. Keys are never printed. Text only.
 #include <string>
 #include <string_view>
 

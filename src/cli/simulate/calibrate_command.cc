@@ -28,17 +28,17 @@
 namespace pagoda {
 namespace {
 
-constexpr TimeNs kSmallGap = 5'000'000;  // between two steps of a busy engine; longer: it was idle
+constexpr TimeNs kSmallGap = 5'000'000;  // between two steps of a busy engine; after a longer gap it was idle
 
-// Notes the shape of every step, and how long it took until the next one began: the engine's own work after a
-// step belongs to it.
+// Records the shape of every step and the time until the next one starts, which includes the engine's own
+// work after the step.
 class StepTimes final : public StepObserver {
  public:
   void on_step(const StepReport& report) override {
     if (!steps_.empty() && report.started - finished_ < kSmallGap)
       steps_.back().seconds = to_seconds(report.started - started_);
     else if (!steps_.empty())
-      steps_.pop_back();  // the step after it is not known
+      steps_.pop_back();  // the next step did not follow directly, so the time is unknown
     MeasuredStep step;
     step.tokens = report.batch.num_tokens;
     step.sequences = static_cast<double>(report.batch.sequences.size());
@@ -89,12 +89,13 @@ Status run_requests(EngineClient& client, std::uint64_t& next_id, std::int32_t c
   return ok_status();
 }
 
-// Steps alike become their median: decodes of one batch size, and the same chunks of equally long prompts.
+// Replaces similar steps by their median: decodes of one batch size, and equal chunks of equally long
+// prompts.
 void add_medians(const std::vector<MeasuredStep>& steps, std::vector<MeasuredStep>& out) {
   std::map<std::tuple<double, double, double>, std::vector<MeasuredStep>> alike;
   for (const MeasuredStep& step : steps) {
     const bool decodes = step.tokens == step.sequences;
-    // A decode's context grows by a token a step: within 128 it is the same.
+    // The context of decodes grows with every step; contexts within the same 128 tokens count as equal.
     const double context =
         decodes ? std::floor(step.context_tokens / step.sequences / 128) : step.attention_pairs;
     if (decodes || step.sequences == 1) alike[{step.tokens, step.sequences, context}].push_back(step);
@@ -119,7 +120,8 @@ double copied_bytes_per_second() {
     const TimeNs start = SteadyClock().now();
     std::memcpy(to.data(), from.data(), kBytes);
     best = std::min(i == 0 ? 1e9 : best, to_seconds(SteadyClock().now() - start));
-    volatile char used = to[static_cast<std::size_t>(i) * 4096];  // or the copy would be left out
+    // Prevents the compiler from removing the copy.
+    volatile char used = to[static_cast<std::size_t>(i) * 4096];
     (void)used;
   }
   return double(kBytes) / std::max(best, 1e-9);
@@ -139,7 +141,7 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   out.max_num_batched_tokens = options.max_num_batched_tokens;
   out.parameters = static_cast<double>(engine.memory().weight_bytes);
   out.bytes_per_parameter = 1;
-  // Scores and values: in latent attention each head meets rows, of which the values are a part.
+  // Average of scores and values: in latent attention the values are a part of each row.
   const HeadSizes heads = head_sizes(config);
   const auto* const latent = std::get_if<LatentAttentionConfig>(&config.layers.front().mixer);
   out.attention_width =
@@ -151,11 +153,12 @@ Result<CostModel> describe(const EngineFlags& flags, const AssembledEngine& engi
   return out;
 }
 
-// A block as the virtual manager has it by default: 16 tokens of all layers.
+// Measures a block of the virtual manager's default size: 16 tokens of all layers.
 Status measure_mapping(const EngineFlags& flags, CostModel& model) {
   const auto pages = static_cast<std::int64_t>(
       std::ceil(model.kv_bytes_per_token * flags.block_size / static_cast<double>(kPageGranule)));
-  // The fastest of three rounds by turns: a busy machine would make one page dearer than many.
+  // Takes the fastest of three alternating rounds, because load on the machine could otherwise make one page
+  // seem dearer than many.
   PageCallTimes one, many;
   for (int round = 0; round < 3; ++round) {
     for (auto [times, bytes] :
@@ -250,7 +253,7 @@ Status run_bench_calibrate(const CalibrateArgs& args) {
     }
   }
   auto model = describe(flags, *engine);
-  engine->stop();  // from here on the observer is ours
+  engine->stop();  // the engine thread no longer uses the observer
   add_medians(times.take(), steps);
   if (!model) return model.error();
   return fit_and_write(args, steps, *std::move(model), Scatter::leave_out);

@@ -1,6 +1,5 @@
 #pragma once
-// pagoda bench calibrate: measures the steps of this machine on a model and writes the cost model that fits
-// them.
+// pagoda bench calibrate: measures steps of a model on this machine and writes the cost model fitted to them.
 #include <string>
 #include <vector>
 
@@ -12,9 +11,9 @@ namespace pagoda {
 struct CalibrateArgs {
   EngineFlags engine;
   std::string output = "-";
-  std::vector<std::string> logs;    // logs of serve --record: their steps, instead of measuring
-  bool served = false;              // measures a server under load instead of the engine by itself
-  double seconds = 60;              // duration of that load
+  std::vector<std::string> logs;    // logs of serve --record, whose steps are used instead of measuring
+  bool served = false;              // measure a server under load instead of the engine alone
+  double seconds = 60;              // duration of the load
   std::int32_t max_batch = 64;      // sequences
   std::int32_t max_context = 1024;  // tokens
 };

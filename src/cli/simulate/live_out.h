@@ -1,6 +1,6 @@
 #pragma once
-// LiveOut: a run as the file that the page opens: hello, snapshot, then a delta a step, a line each
-// (page/live_frames.h). Bounded: beyond kMaxFrames the rest of the run is left out, and said to be.
+// LiveOut: writes a run as a file for the page: hello, snapshot, then a delta per step, one line each
+// (page/live_frames.h). Bounded: after kMaxFrames the rest of the run is omitted, with a notice.
 // Errors: finish(): the file could not be written. Threads: none.
 #include <fstream>
 #include <memory>
@@ -14,7 +14,7 @@ namespace pagoda {
 class LiveOut {
  public:
   static constexpr std::int64_t kMaxFrames = 200'000;
-  explicit LiveOut(std::string path);  // empty: nothing is written
+  explicit LiveOut(std::string path);  // empty: do not write
 
   bool wanted() const { return !path_.empty(); }
   void write(std::shared_ptr<const EngineSnapshot> state);

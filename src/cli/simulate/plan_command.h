@@ -1,6 +1,6 @@
 #pragma once
-// pagoda plan: which rate so many machines can hold within latency limits, or how many a rate needs, by
-// search over the simulator.
+// pagoda plan: finds the rate that a number of machines can sustain within latency limits, or the number of
+// machines for a rate, by searching with the simulator.
 #include <optional>
 #include <string>
 
@@ -15,9 +15,9 @@ struct PlanArgs {
   std::string cost_model;
   std::string workload = "sharegpt";  // without a rate
   std::string router = "least-loaded";
-  std::optional<double> rate;            // then the replicas are searched for
-  std::int32_t replicas = 1;             // else the rate of so many
-  std::int32_t seeds = 5;                // draws of the workload, each with an answer of its own
+  std::optional<double> rate;            // if set, search for the number of replicas
+  std::int32_t replicas = 1;             // otherwise, search for the rate of this many replicas
+  std::int32_t seeds = 5;                // draws of the workload, each with its own result
   double ttft_ms = 1000, tpot_ms = 100;  // limits of the 99th percentiles
   std::string output_json;
 };

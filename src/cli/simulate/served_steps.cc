@@ -35,19 +35,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kStartSeconds = 600;  // a large model is read from a slow disk
-// Time for one number of clients: the machine's speed changes over minutes.
+constexpr double kStartSeconds = 600;  // a large model may be read from a slow disk
+// Duration of a turn with one number of clients; short, because the machine's speed changes over minutes.
 constexpr double kTurnSeconds = 3;
 constexpr std::size_t kMinRequests = 200;
-constexpr double kLonger = 4;  // times what was asked for, at most
+constexpr double kLonger = 4;  // maximum duration as a multiple of the requested one
 constexpr const char* kModelName = "calibrated";
 constexpr std::int32_t kMinPrompt = 8, kMinAnswer = 4, kMaxAnswer = 64;
-// Every other round: with long prompts about, hardly a step is decodes alone.
+// Used in every other turn, because with long prompts few steps are only decodes.
 constexpr std::int32_t kShortPrompt = 64, kLongAnswer = 256;
-constexpr std::int32_t kFewer =
-    4;  // clients with long prompts: what they have begun has to end after their turn
+// Divides the number of clients with long prompts, whose running requests must end after the turn.
+constexpr std::int32_t kFewer = 4;
 
-// A folder that goes with everything in it.
+// A temporary folder that is deleted with its contents.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> create() {
@@ -81,11 +81,11 @@ Result<std::int32_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-// `pagoda serve` in a child process, which ends with this one.
+// `pagoda serve` in a child process that ends with this process.
 class ServerProcess {
  public:
   ServerProcess(const EngineFlags& flags, const std::string& output) : output_(output) {
-    std::fflush(nullptr);  // or the child would write it once more
+    std::fflush(nullptr);  // otherwise the child would write the buffered output again
     const pid_t parent = getpid();
     child_ = fork();
     if (child_ != 0) return;
@@ -106,7 +106,7 @@ class ServerProcess {
     if (child_ > 0 && waitpid(child_, &state_, WNOHANG) == child_) child_ = -1;
     return child_ > 0;
   }
-  // After a drain: its log is whole.
+  // Stops the server after a drain, so that its log is complete.
   Status stop() {
     if (child_ > 0) {
       kill(child_, SIGTERM);
@@ -126,7 +126,7 @@ class ServerProcess {
   int state_ = 0;
 };
 
-// Requests without end until a time: prompts and answers of all sizes up to these, small ones more often.
+// Generates requests until `end`: prompts and answers of all sizes up to the limits, small ones more often.
 class Mixture final : public Workload {
  public:
   Mixture(std::int32_t most_prompt, std::int32_t most_answer, std::uint64_t turn, TimeNs end)
@@ -161,7 +161,7 @@ Status wait_until_ready(ServerProcess& server, const LoadOptions& options) {
   return unavailable(concat("the server was not ready within ", kStartSeconds, " s"));
 }
 
-// Sum over all requests so far, by the server's metrics.
+// The sum of times to first token over all requests so far, from the server's metrics.
 Result<double> engine_ttft_sum(const LoadOptions& options) {
   PAGODA_ASSIGN_OR_RETURN(const auto answer, fetch(options, "/metrics"));
   double sum = 0;
@@ -176,25 +176,25 @@ Result<double> engine_ttft_sum(const LoadOptions& options) {
                : unavailable("the server's metrics have no vllm:time_to_first_token_seconds");
 }
 
-// Returns by how much clients saw first tokens later than the engine had them: the mean of a turn, in the
-// middle one.
+// Returns the delay from the engine's first token until clients see it: the mean of each turn, and the median
+// over turns.
 Result<double> ask(const LoadOptions& base, const ServedLoad& load) {
   std::vector<std::int32_t> clients;
   for (std::int32_t count = 1; count < load.max_batch; count *= 2) clients.push_back(count);
   clients.push_back(load.max_batch);
   const SteadyClock clock;
   const TimeNs start = clock.now(), end = start + static_cast<TimeNs>(load.seconds * 1e9);
-  // Each number of clients has its turn at least twice: with short prompts and long answers, and with prompts
-  // of all lengths.
+  // Each number of clients has at least two turns: with short prompts and long answers, and with prompts of
+  // all lengths.
   const std::size_t all_turns = 2 * clients.size();
   const double turn_s = std::min(kTurnSeconds, load.seconds / static_cast<double>(all_turns));
   ProgressBar bar("calibrate", static_cast<std::int64_t>(load.seconds), "seconds");
-  // A machine with other work gets on slowly: it may take longer, so that there are enough steps of each
+  // On a machine with other load the measurement may take longer, so that there are enough steps of each
   // kind.
   const TimeNs latest = start + static_cast<TimeNs>(kLonger * load.seconds * 1e9);
   std::size_t asked = 0;
   double engine_ttft = 0;
-  std::vector<double> outside;  // for each round
+  std::vector<double> outside;  // mean delay of each turn
   const auto enough = [&] { return asked >= kMinRequests || clock.now() >= latest; };
   for (std::uint64_t turn = 0; turn < all_turns || clock.now() < end || !enough(); ++turn) {
     LoadOptions options = base;
@@ -239,7 +239,7 @@ Result<ServedSteps> served_steps(const EngineFlags& flags, const ServedLoad& loa
   EngineFlags own = flags;
   own.server.host = "127.0.0.1";
   own.server.port = port;
-  own.max_queue_time_s = 0;  // the load is ours: on a slow machine it waits
+  own.max_queue_time_s = 0;  // no limit: the load is ours, and on a slow machine it waits
   own.max_queue = std::max(own.max_queue, load.max_batch);
   own.served_model_names = {kModelName};
   own.record = folder.file("steps.log");

@@ -24,7 +24,7 @@ namespace pagoda {
 namespace {
 
 constexpr int kCompareDraws = 16;
-constexpr std::chrono::seconds kSilence{1};  // before the progress bar
+constexpr std::chrono::seconds kSilence{1};  // delay before the progress bar is shown
 
 Result<std::unique_ptr<Workload>> open(const SimulateArgs& args) {
   if (!args.trace.empty() && !args.workload.empty())
@@ -45,7 +45,7 @@ SimulatedFaults faults_of(std::uint64_t seed) {
           .failure_share = 0};
 }
 
-// Shown once a simulation has taken a second.
+// Shown after a simulation has run for a second.
 class LateProgressBar {
  public:
   explicit LateProgressBar(std::optional<std::int64_t> total) : total_(total) {}
@@ -83,7 +83,7 @@ std::vector<WorkloadRequest> completed_requests(const ReplayReport& report) {
     WorkloadRequest& added = out.emplace_back(request.asked);
     added.output_tokens = std::max(1, added.output_tokens / std::max({1, added.n, added.beam_width}));
   }
-  // They were submitted by several threads.
+  // Sorted, because several threads submitted the requests.
   std::ranges::sort(out, {}, &WorkloadRequest::arrival_s);
   return out;
 }
@@ -93,13 +93,13 @@ Status run_compare(const SimulateArgs& args) {
   PAGODA_ASSIGN_OR_RETURN(auto real, replay(args.compare, parts_factory(args.engine)));
   SimulationOptions options;
   options.cost = cost;
-  options.cost.outside_s = 0;  // a log has what the engine saw
+  options.cost.outside_s = 0;  // the log has the engine's times
   options.engine = real.header.engine;
   options.modes = real.header.modes;
   options.num_blocks = real.header.num_blocks;
   options.num_swap_blocks = real.header.num_swap_blocks;
   options.make_parts = parts_factory(args.engine);
-  // One simulation of steps that scatter is one draw: several say what to expect.
+  // With scatter, a single simulation is one random draw; several draws give the expected value.
   const int draws = cost.decode_scatter.empty() ? 1 : kCompareDraws;
   std::optional<SimulationSummary> simulated;
   double steps = 0;

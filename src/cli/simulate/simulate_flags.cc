@@ -25,7 +25,7 @@ Flag router_flag(std::string& router) {
 
 RouterKind router_kind(const std::string& name) {
   const auto* const known = std::ranges::find(kRouterNames, name);
-  CHECK(known != std::end(kRouterNames));  // one of the flag's choices
+  CHECK(known != std::end(kRouterNames));  // flag parsing allows only known names
   return static_cast<RouterKind>(known - std::begin(kRouterNames));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of the flags of simulate, plan and bench calibrate. `args` must outlive them.
+// The flags of simulate, plan and bench calibrate. `args` must outlive the rows.
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace pagoda {
 
 std::vector<Flag> simulate_flags(SimulateArgs& args);
-RouterKind router_kind(const std::string& name);  // one of --router's
+RouterKind router_kind(const std::string& name);  // a value of --router
 std::vector<Flag> plan_flags(PlanArgs& args);
 std::vector<Flag> calibrate_flags(CalibrateArgs& args);
 

@@ -12,7 +12,7 @@ namespace pagoda {
 namespace {
 
 constexpr std::int32_t kTokenBudget = 2048;
-// vLLM's of the paper's time, where prompts ran whole.
+// vLLM's budget at the time of the paper, when prompts were not split.
 constexpr std::int32_t kWholePromptBudget = 2560;
 
 }  // namespace
@@ -27,7 +27,7 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     chosen.block_size = config.block_size;
     chosen.scheduling_policy = facts(config.scheduling_policy).name;
     chosen.preemption_mode = facts(config.preemption_mode).flag;
-    chosen.swap_space_bytes = num_swap_blocks;  // whether there is any
+    chosen.swap_space_bytes = num_swap_blocks;  // only whether it is above 0 matters
     for (const auto& [value, known] : {std::pair(modes.scheduler, "vllm orca fastertransformer"),
                                        std::pair(modes.kv_manager, "auto paged reserved virtual"),
                                        std::pair(modes.reserve, "auto oracle pow2 max")}) {
@@ -56,7 +56,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   SimulationOptions out;
   out.cost = cost;
   double block_bytes = cost.kv_bytes_per_token * flags.block_size;
-  if (is_virtual(flags)) {  // whole pages of the driver, in each tensor and on each rank
+  if (is_virtual(flags)) {  // whole driver pages, in each tensor and on each rank
     out.map_tensors = flags.kv_slicing ? 1 : cost.num_layers;
     block_bytes = std::max(block_bytes, mapped_block_bytes(cost, flags.block_size, 1, out.map_tensors) *
                                             out.map_tensors * cost.tensor_parallel_size);
@@ -86,7 +86,7 @@ Result<SimulationOptions> simulation_options(const EngineFlags& flags, const Cos
   EngineConfig& config = out.engine;
   config.max_model_len = static_cast<std::int32_t>(std::min<std::int64_t>(wanted, capacity));
   config.max_num_seqs = flags.max_num_seqs;
-  // A machine that was measured has the steps of its server (runner_options.cc).
+  // A measured machine uses the token budget of its server (runner_options.cc).
   const bool was_measured = cost.max_num_batched_tokens > 0;
   const std::int32_t usual = was_measured                   ? cost.max_num_batched_tokens
                              : flags.enable_chunked_prefill ? kTokenBudget

@@ -1,13 +1,13 @@
 #pragma once
-// Flags and a cost model -> what a simulation needs. The flags mean what they mean to `serve`; where they are
-// not given, a simulated device has a server's defaults: a budget of 2,048 tokens a step, and the cost
-// model's KV cache.
+// Builds the options of a simulation from flags and a cost model. Flags have the same meaning as for `serve`.
+// Unset flags take the defaults of a server on the simulated device: a budget of 2,048 tokens per step, and
+// the cost model's KV cache.
 #include "cli/flags/engine_flags.h"
 #include "sim/simulation.h"
 
 namespace pagoda {
 
-// The parts behind make_memory_parts().
+// The parts created by make_memory_parts().
 PartsFactory parts_factory(const EngineFlags& flags);
 
 Result<SimulationOptions> simulation_options(const EngineFlags& flags, const CostModel& cost);
