@@ -1,4 +1,4 @@
-// The pagoda program: hands the arguments to the subcommands.
+// The main function of the pagoda program.
 #include "cli/cli.h"
 
 int main(int argc, char** argv) { return pagoda::run_cli(argc, argv); }

@@ -240,8 +240,7 @@ bool SegmentStore::make_space(std::uint64_t bytes) {
   return true;
 }
 
-// Evicts one segment. Its recently used rows are written again if they fit in half of the space that it
-// frees.
+// Evicts one segment. Its recently used rows are written again, up to half of the space that it frees.
 bool SegmentStore::evict_segment() {
   const auto [victim, median] = index_.least_used(newest_);
   if (victim == nullptr) return false;
@@ -301,7 +300,7 @@ Status SegmentStore::remove(std::uint64_t number) {
   if (newest_ != nullptr && newest_->number == number) seal_newest();
   const Status status = files_->remove(segment_name(number));
   removed_ = true;
-  // destroyed after the lock is released: it may be the last reference to the file
+  // Destroyed after the lock is released, because it may be the last reference to the file.
   std::shared_ptr<const StoredFile> closed;
   const std::scoped_lock lock(mutex_);
   Segment& segment = *index_.segments().at(number);

@@ -37,7 +37,7 @@ class SimulatedModelRunner final : public ModelRunner {
   std::int32_t max_in_flight() const override { return 2; }
   void submit(const ScheduledBatch& batch) override;
   StepResult wait() override;
-  // wait() advances the clock until the news is due
+  // wait() advances the clock until the news is due.
   bool has_tier_news() const override { return tiers_.pending(); }
   void erase_tiers(TierRows) override { tiers_.erase_all(); }
   void erase_from_tiers(TierErase what, std::function<void(Status)> done) override {

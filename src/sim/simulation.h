@@ -60,7 +60,7 @@ struct SimulationOptions {
 struct SimulatedOutcome {
   std::uint64_t number = 0;  // from 1, in order of arrival
   std::int32_t replica = 0;
-  // since the start; first_token_s is 0 if there was no token
+  // Since the start; first_token_s is 0 if there was no token.
   double arrival_s = 0, first_token_s = 0, finish_s = 0;
   std::int32_t prompt_tokens = 0, cached_tokens = 0;
   std::int64_t output_tokens = 0;  // over all answers
@@ -76,7 +76,7 @@ class Timeline {
  public:
   static constexpr std::size_t kIntervals = 512;
   struct Interval {
-    // the last three are multiplied by the seconds
+    // running, waiting and kv_usage are multiplied by seconds.
     double seconds = 0, running = 0, waiting = 0, kv_usage = 0;
   };
   void add(double begin_s, double end_s, double running, double waiting, double kv_usage);
@@ -107,7 +107,7 @@ struct SimulationSummary {
   std::int64_t preemptions = 0, preemptions_by_swap = 0;
   std::int64_t blocks_swapped_out = 0, blocks_swapped_in = 0;
   std::int64_t prefix_queries = 0, prefix_hits = 0;
-  // tokens requested from the tiers, and delivered by them
+  // Tokens requested from the tiers, and delivered by them.
   std::int64_t external_queries = 0, external_hits = 0;
   MapStats mapping;  // --kv-manager virtual
   std::vector<std::int64_t> requests_of_replica;

@@ -52,8 +52,8 @@ class LoadedAdapters final : public AdapterCatalog {
 // Returns an error that names the flags if they conflict, and logs the settings that have no effect.
 Status check_lora_flags(const EngineFlags& flags);
 
-// A digest of everything that an adapter changes, independent of its path. corrupt_data: its file was changed
-// during the load.
+// A digest of everything that an adapter changes, independent of its path. corrupt_data: its file changed in
+// the meantime.
 Result<std::string> adapter_digest(const Adapter& adapter);
 
 }  // namespace pagoda

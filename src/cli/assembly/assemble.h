@@ -47,7 +47,7 @@ class AssembledEngine {
  public:
   // Loads the model, sizes the memory and starts the engine threads. Logs the memory table unless `quiet`.
   enum class Report { quiet, table };
-  // `observer` is borrowed and may be null. --record replaces it by a recorder.
+  // `observer` is borrowed and may be null. With --record, a recorder is used instead.
   static Result<std::unique_ptr<AssembledEngine>> create(const EngineFlags& flags, Report report,
                                                          StepObserver* observer = nullptr);
   ~AssembledEngine();

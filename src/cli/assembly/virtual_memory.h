@@ -26,7 +26,7 @@ struct VirtualMemory {
   VirtualKvShape shape;
   SlotMapConfig slots;
   std::int32_t num_created = 0;         // 0: all pages
-  std::int32_t most_resident_free = 0;  // unused pages that keep their memory
+  std::int32_t most_resident_free = 0;  // limit on unused pages that keep their memory
 };
 
 // Plans the address space, mappings and pages of a cache of num_blocks for these groups. `mappings`: how many

@@ -28,8 +28,8 @@ class WeightWritingObserver final : public StepObserver {
 
 void count_weight_writing(WeightWriting& writing, MetricsRegistry& metrics);
 
-// Writes the packed weights now unless already written, with a progress bar. SIGINT, SIGTERM or the end of
-// `patience` cancel the write; no file is left: cancelled.
+// Writes the packed weights now unless already written, with a progress bar. cancelled: SIGINT, SIGTERM or
+// the end of `patience` ended the write, and no file is left.
 Status finish_weight_writing(WeightWriting& writing, std::chrono::seconds patience);
 
 }  // namespace pagoda

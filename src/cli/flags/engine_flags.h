@@ -197,7 +197,7 @@ struct EngineFlags {
   // Requests with a longer expected wait get 429; absent: chosen by the command; 0: no limit.
   std::optional<double> max_queue_time_s;
 
-  // Draft tokens per step (vLLM's JSON, method "ngram"); absent: off.
+  // Draft tokens per step (vLLM's JSON, method "ngram" or "draft_model"); absent: off.
   std::optional<SpeculativeConfig> speculative;
 
   // machine

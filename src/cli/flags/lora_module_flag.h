@@ -1,5 +1,6 @@
 #pragma once
-// A value of vLLM's --lora-modules: NAME=PATH, or {"name", "path", "base_model_name"} in JSON. Threads: any.
+// Parses a value of vLLM's --lora-modules: NAME=PATH, or JSON {"name", "path", "base_model_name"}. Threads:
+// any.
 #include <string>
 
 #include "base/status.h"

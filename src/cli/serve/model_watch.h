@@ -25,7 +25,7 @@ class ModelWatch {
   // that opens it.
   static std::vector<std::string> files_of(const std::string& model);
 
-  // Returns the first file that differs from its initial state and has not changed since the last check;
+  // Returns the first file that differs from its initial state and has changed since the last check;
   // empty if none.
   std::string check();
   // Checks at this interval and logs changes; adds a gauge to `metrics` that tells whether the files are
