@@ -38,7 +38,8 @@ struct BenchFigures {
   std::optional<Spread> bandwidth;
   std::optional<double> step_bytes;  // weights, K and V read by a decode step of all requests, if known
   std::optional<Spread> share;       // share of the bandwidth that decode steps used, if step_bytes is known
-  std::optional<IdleTimes::Figures> idle;  // times of a device between decode steps; absent: not measured
+  std::optional<IdleTimes::Figures>
+      idle;  // idle times of a device between decode steps; absent: not measured
   KvAccount kv;
   const RankSteps* ranks = nullptr;  // null: a single rank
   std::int32_t num_ranks = 1;

@@ -18,7 +18,7 @@ class LineEditor {
   // Returns the next line without its end; nullopt at the end of input, or after a signal, which discards the
   // line.
   std::optional<std::string> read(const std::string& prompt);
-  void remember(const std::string& text);  // adds one entry to the history
+  void remember(const std::string& text);  // adds the text to the history as one entry
   bool on_terminal() const { return terminal_; }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int kTimeoutSeconds = 600;  // allows for a long prompt on a busy server
+constexpr int kTimeoutSeconds = 600;  // until the first token of a long prompt on a busy server
 constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
 // Returns the text at `pointer`; empty if there is none.

@@ -19,8 +19,7 @@ Launch claude(const LaunchTarget& target) {
   Launch launch{.variables = {{"ANTHROPIC_BASE_URL", target.url},
                               {"ANTHROPIC_AUTH_TOKEN", target.some_key()},
                               {"ANTHROPIC_API_KEY", ""},
-                              // Its first system block changes with every conversation, which would prevent
-                              // prefix-cache hits.
+                              // Its first system block changes with every conversation: no cache hits.
                               {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"}}};
   for (const char* name :
        {"ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL",

@@ -1,6 +1,6 @@
 #pragma once
 // The programs that `pagoda launch` starts, one row each, and how each is configured for a server and model:
-// by environment variables, arguments, and files in a folder of this program. Does not write files or start
+// by environment variables, arguments, and files in a folder of Pagoda's own. Does not write files or start
 // processes. Threads: any.
 #include <cstdint>
 #include <span>

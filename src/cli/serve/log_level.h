@@ -15,7 +15,7 @@ class LogLevelReload {
   void operator()() const;  // logs the result
 
  private:
-  std::string config_;  // empty: no file
+  std::string config_;  // empty: nothing to reread
   std::string first_;   // the level at start
 };
 
