@@ -1,6 +1,7 @@
 #pragma once
 // AnswerReader: parses one answer of an OpenAI-compatible server, streamed or whole, and measures its timing.
 // The caller passes the bytes of the body with their arrival times; there is no socket here.
+//
 // A chunk may carry several tokens or none. Their number is taken, in this order, from token_ids, from the
 // growth of usage.completion_tokens (continuous_usage_stats), or from the last chunk's usage, spread over the
 // chunks. A chunk of k tokens after a gap g counts as k inter-token times of g/k, so the mean is the time per

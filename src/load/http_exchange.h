@@ -1,6 +1,7 @@
 #pragma once
 // HttpExchange: one client connection and the successive requests on it. Pooling and retries are in
 // http_load.cc. Only for load/, because it includes Asio.
+//
 // It has no timers, which would have to be reset for every chunk: the owner polls waiting_since() and calls
 // time_out(). Threads: those of its executor, which must be single-threaded.
 #include <boost/asio/awaitable.hpp>

@@ -3,6 +3,7 @@
 // Open loop: each request is sent at its arrival time, regardless of the server. Closed loop: at most
 // max_concurrency requests are in flight; a waiting request is timed from when it is sent, as in vLLM's
 // benchmark. A failed request is an outcome with a reason and does not stop the run.
+//
 // Every wait is bounded: connecting, a byte of the answer, the whole answer. Connections are reused. Plain
 // HTTP only; not for the internet.
 // Threads: runs on the caller's thread and blocks it until all requests have ended.

@@ -1,5 +1,6 @@
 #pragma once
 // Draws the lengths of prompts and answers of each request. Arrivals and texts are elsewhere.
+//
 // sharegpt and alpaca draw from the lengths of the data themselves (load/length_tables.h); pairs with more
 // than max_model_len tokens (2,048, OPT's) are drawn again. A prompt and its answer are drawn together. All
 // answers of one request, samples or beams, have the same drawn length, as in the paper's artifact. Source:

@@ -23,7 +23,7 @@ Status answer_gpu_flags(const EngineFlags& flags, std::vector<std::string>& igno
 // The GPU of a rank or an engine, numbered from 0: the respective GPU of the list in --device, or the first
 // GPU named plus `number`.
 std::int32_t gpu_of(const EngineFlags& flags, std::int32_t number);
-std::string cuda_name(std::int32_t gpu);  // the value of --device for this GPU
+std::string cuda_name(std::int32_t gpu);  // the flag that selects this GPU
 
 // Returns the function that loads a rank's part of a model on its device, or on the CPU. `describes`, if not
 // null, receives a description of the device.

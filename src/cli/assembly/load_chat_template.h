@@ -1,6 +1,7 @@
 #pragma once
 // The chat templates of a model: --chat-template (a file, the text of a template as in vLLM, the name of one
 // of the model's own templates, or "chatml"); otherwise the model's templates.
+//
 // GGUF: tokenizer.chat_template, and tokenizer.chat_template.tool_use for requests with tools. Folder: the
 // first of these with a default template: chat_template.jinja, chat_template.json and processor_config.json
 // (processors of 2024 and later), tokenizer_config.json; more templates in

@@ -16,7 +16,7 @@ int usable_cores();
 int granted_cores();
 
 // Reads memory that is in no cache, on all threads of the pool, in huge pages as used for weights. Other
-// programs share the memory bus, so a measurement holds only for the moment.
+// programs share the memory bandwidth, so a measurement holds only for the moment.
 class ReadProbe {
  public:
   explicit ReadProbe(ThreadPool& pool);  // takes 256 MiB; the pool must outlive it

@@ -1,7 +1,7 @@
 #pragma once
 // The ranks of a tensor-parallel group, from flags. They are started by:
-// --tensor-parallel-size N alone this process, which forks the others (distributed/local_ranks.h)
-// mpirun -n N mpirun, on one machine or several (distributed/mpi.h)
+//   --tensor-parallel-size N alone   this process, which forks the others (distributed/local_ranks.h)
+//   mpirun -n N                      mpirun, on one machine or several (distributed/mpi.h)
 // The process that returns from join_ranks() is rank 0.
 #include <memory>
 

@@ -73,7 +73,7 @@ Result<RunnerOptions> runner_options(const EngineFlags& flags, const ModelInfo& 
   // The papers' baselines keep the K/V behind a window.
   options.kv_windows = !is_baseline(flags);
   options.max_context = max_model_len;
-  // Without chunked prefill a whole prompt must fit in a step.
+  // A whole prompt must fit in a step if it may not be split.
   const std::int32_t least = flags.enable_chunked_prefill && !is_encoder(model.decoder)
                                  ? flags.max_num_seqs
                                  : std::max(max_model_len, flags.max_num_seqs);

@@ -25,7 +25,7 @@ std::string below_root(const std::string& path) {
   return space == std::string::npos ? std::string() : path.substr(space + 1);
 }
 
-// Quotes a text in single quotes for the shell.
+// Quotes a text in single quotes for bash, zsh or fish.
 std::string quoted(const std::string& text, bool fish) {
   std::string out = "'";
   for (const char c : text) {

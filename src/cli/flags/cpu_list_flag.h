@@ -1,6 +1,5 @@
 #pragma once
-// --cpu-list: auto, none, or a list of cores for each rank, separated by
-// .
+// --cpu-list: auto, none, or a list of cores for each rank, separated by '|'.
 #include <string>
 
 #include "base/status.h"

@@ -185,8 +185,8 @@ struct EngineFlags {
   bool kv_deferred_reclaim = true;  // finished slots stay mapped
 
   // scheduler
-  std::int32_t max_num_seqs = 256;                     // per step
-  std::optional<std::int32_t> max_num_batched_tokens;  // per step; absent: chosen by the engine
+  std::int32_t max_num_seqs = 256;                     // sequences per step
+  std::optional<std::int32_t> max_num_batched_tokens;  // tokens per step; absent: chosen by the engine
   bool enable_chunked_prefill = true;
   bool async_scheduling = false;           // plan each step while the previous one runs
   std::string scheduling_policy = "auto";  // auto, fcfs, priority, fair
@@ -227,7 +227,7 @@ struct EngineFlags {
   std::int32_t mpi_rank = 0;        // rank of this process under mpirun
   std::int32_t mpi_local_rank = 0;  // its index among the ranks of this machine
   bool deterministic_allreduce = true;
-  // devices: use NCCL instead of kernels that access the other devices' memory.
+  // On devices: use NCCL instead of kernels that access the other devices' memory.
   bool disable_custom_all_reduce = false;
   double rank_timeout_s = 4.0;  // 0: no timeout
 

@@ -69,7 +69,7 @@ void add_names(const Command& command, std::vector<std::string>& names) {
   for (const Command& sub : command.subcommands) add_names(sub, names);
 }
 
-// Llama.cpp's prefix: LLAMA_ARG_CTX_SIZE is --ctx-size.
+// The prefix of llama.cpp's variables: LLAMA_ARG_CTX_SIZE is --ctx-size.
 constexpr std::string_view kLlamaPrefix = "LLAMA_ARG_";
 
 // Returns the variable of the flag with this name or alias; empty if there is none.
