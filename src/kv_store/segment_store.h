@@ -55,9 +55,9 @@ class SegmentStore {
   bool contains(const KvKey& key) const;
   void each_key(const std::function<void(const KvKey&, const CacheOwner&)>& f) const;
 
-  // Returns the outcome for each row. Refused: no space, or over the write limit. `label` is the model's name
-  // for display. All rows must have the same fingerprint. Appends the keys of the rows evicted for them to
-  // `gone` unless it is null.
+  // Returns the outcome for each row. Refused: no space, over the write limit, or in the pause after a failed
+  // write. `label` is the model's name for display. All rows must have the same fingerprint. Appends the keys
+  // of the rows evicted for them to `gone` unless it is null.
   std::vector<KvStored> store(std::span<const KvRow> rows, std::string_view label,
                               std::vector<KvKey>* gone = nullptr);
   // On a hit `out` holds the bytes of the row; otherwise its contents are unspecified. Fastest if `out` is
