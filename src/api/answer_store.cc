@@ -125,7 +125,7 @@ bool AnswerStore::erase(std::string_view id, std::string_view owner) {
 
 void AnswerStore::write_files() {
   std::unique_lock lock(mutex_);
-  bool told = false;
+  bool warned = false;
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || !to_write_.empty(); });
     if (to_write_.empty()) return;
@@ -146,7 +146,7 @@ void AnswerStore::write_files() {
       entry->second.written = true;
       entry->second.answer.answer = {};
       entry->second.answer.conversation = {};
-    } else if (!std::exchange(told, true)) {
+    } else if (!std::exchange(warned, true)) {
       log_warning("api", "cannot write to --response-store-dir: answers are stored in memory only");
     }
     changed_.notify_all();

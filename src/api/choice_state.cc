@@ -24,15 +24,15 @@ ChoiceState::ChoiceState(const AnswerOptions& options, const Tokenizer& tokenize
 bool ChoiceState::push_token(TokenId id) {
   if (!parser_ || !tokenizer_.is_special(id)) return push_text(detokenizer_.push(id), id);
   if (push_text(detokenizer_.push(id), id)) return true;
-  tell({.text = stop_matcher_.finish(), .token = id});  // no stop string spans a special token
-  tell({.text = tokenizer_.token_bytes(id), .token = id, .special = true});
+  parse({.text = stop_matcher_.finish(), .token = id});  // no stop string spans a special token
+  parse({.text = tokenizer_.token_bytes(id), .token = id, .special = true});
   if (repeated_) finish_reason = FinishReason::stop;
   return repeated_;
 }
 
 bool ChoiceState::push_text(const std::string& text, TokenId id) {
   StopMatcher::Outcome outcome = stop_matcher_.push(text, num_tokens > options_.min_tokens);
-  tell({.text = outcome.text, .token = id});
+  parse({.text = outcome.text, .token = id});
   if (repeated_) {
     finish_reason = FinishReason::stop;
     return true;
@@ -49,14 +49,14 @@ bool ChoiceState::push_text(const std::string& text, TokenId id) {
 void ChoiceState::end(FinishReason reason) {
   constexpr TokenId kNone = -1;
   if (push_text(detokenizer_.finish(), kNone)) return;  // the held-back text completed a stop string
-  tell({.text = stop_matcher_.finish(), .token = kNone});
+  parse({.text = stop_matcher_.finish(), .token = kNone});
   if (parser_) parser_->finish(events_);
   gather();
   release();
   finish_reason = reason;
 }
 
-void ChoiceState::tell(const AnswerPiece& piece) {
+void ChoiceState::parse(const AnswerPiece& piece) {
   if (!parser_) {
     fresh.text.append(piece.text);
     if (!piece.text.empty()) settle_logprobs(piece.text.size());
@@ -109,7 +109,7 @@ void ChoiceState::release() {
 }
 
 void ChoiceState::apply(AnswerEvent& event) {
-  const bool told = event.call < 1 || options_.parallel_calls;
+  const bool is_returned = event.call < 1 || options_.parallel_calls;
   switch (event.kind) {
     case AnswerEvent::Kind::content:
       fresh.text.append(event.text);
@@ -118,15 +118,15 @@ void ChoiceState::apply(AnswerEvent& event) {
       if (options_.include_reasoning) fresh.reasoning.append(event.text);
       break;
     case AnswerEvent::Kind::call_begun:
-      if (told) begin_call(event);
+      if (is_returned) begin_call(event);
       break;
     case AnswerEvent::Kind::call_arguments:
-      if (!told) break;
+      if (!is_returned) break;
       add_arguments(event.call,
                     origin_ != nullptr && origin_->custom ? input_.push(event.text) : std::move(event.text));
       break;
     case AnswerEvent::Kind::call_ended:
-      if (told && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
+      if (is_returned && origin_ != nullptr && origin_->custom) add_arguments(event.call, input_.finish());
       break;
   }
 }

@@ -60,7 +60,7 @@ class ChoiceState {
  private:
   bool push_token(TokenId id);
   bool push_text(const std::string& text, TokenId id);
-  void tell(const AnswerPiece& piece);
+  void parse(const AnswerPiece& piece);
   void gather();
   void watch(AnswerEvent event);
   void release();

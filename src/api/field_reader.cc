@@ -73,7 +73,7 @@ const json::value* FieldReader::raw(std::string_view name,
 
 const json::value* FieldReader::find(std::string_view name) const {
   const json::value* value = object_.if_contains(name);
-  if (value != nullptr) asked_.emplace_back(name);
+  if (value != nullptr) read_names_.emplace_back(name);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 
@@ -82,7 +82,7 @@ std::vector<std::string_view> FieldReader::unread() const {
   for (const auto& entry : object_) {
     if (entry.value().is_null()) continue;
     const std::string_view name(entry.key().data(), entry.key().size());
-    if (std::ranges::find(asked_, name) == asked_.end()) names.push_back(name);
+    if (std::ranges::find(read_names_, name) == read_names_.end()) names.push_back(name);
   }
   return names;
 }

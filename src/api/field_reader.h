@@ -64,7 +64,7 @@ class FieldReader {
   const boost::json::object& object_;
   std::string path_;
   Status status_;
-  mutable std::vector<std::string> asked_;  // names of fields that were read
+  mutable std::vector<std::string> read_names_;  // names of fields that were read
 };
 
 // The whole number in `value`, in any JSON spelling; nullopt if it is not a whole number.

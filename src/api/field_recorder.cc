@@ -38,10 +38,12 @@ json::object schema_of(const Place& place) {
   for (const json::object& schema : place.schemas) {
     any = any || schema.empty();
     // The places inside imply that the value is a list or an object.
-    const bool told_inside = !place.inside.empty() && (is_kind(schema, "object") || is_kind(schema, "array"));
-    const bool told_elsewhere = std::ranges::any_of(
+    const bool described_inside =
+        !place.inside.empty() && (is_kind(schema, "object") || is_kind(schema, "array"));
+    const bool described_elsewhere = std::ranges::any_of(
         place.schemas, [&](const json::object& other) { return is_general(schema, other); });
-    if (!told_inside && !told_elsewhere && !schema.empty() && std::ranges::find(kinds, schema) == kinds.end())
+    if (!described_inside && !described_elsewhere && !schema.empty() &&
+        std::ranges::find(kinds, schema) == kinds.end())
       kinds.push_back(schema);
   }
   if (const auto item = place.inside.find(kItem); item != place.inside.end()) {

@@ -43,20 +43,20 @@ void read_reasoning(FieldReader& fields, ReasoningWish& wish) {
   if (std::optional<std::string> effort = reader.string("effort", 32)) wish.effort = std::move(effort);
   if (const std::optional<bool> enabled = reader.boolean("enabled")) wish.thinks = *enabled;
   read_budget(reader, "max_tokens", wish);
-  if (reader.boolean("exclude").value_or(false)) wish.told = false;
+  if (reader.boolean("exclude").value_or(false)) wish.is_returned = false;
   if (!reader.ok()) fields.fail(reader.status());
 }
 
 }  // namespace
 
-void ReasoningWish::tell_template(json::object& kwargs, const json::object& server) const {
-  const auto tell = [&](std::string_view name, const json::value& value) {
+void ReasoningWish::add_template_variables(json::object& kwargs, const json::object& server) const {
+  const auto set = [&](std::string_view name, const json::value& value) {
     if (!kwargs.contains(name)) kwargs[name] = value;
   };
-  if (effort) tell("reasoning_effort", json::string(*effort));
+  if (effort) set("reasoning_effort", json::string(*effort));
   if (!thinks || (adaptive && server.contains("enable_thinking"))) return;
-  tell("enable_thinking", *thinks);
-  tell("thinking", *thinks);
+  set("enable_thinking", *thinks);
+  set("thinking", *thinks);
 }
 
 ReasoningWish read_reasoning_wish(FieldReader& fields) {

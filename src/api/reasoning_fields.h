@@ -17,11 +17,11 @@ struct ReasoningWish {
   std::optional<std::string> effort;
   std::optional<std::int32_t> budget;  // tokens
   bool budget_is_rule = false;         // true: refuse if it cannot be enforced; false: best effort
-  bool told = true;                    // false: reasoning is parsed but not returned to the client
+  bool is_returned = true;             // false: reasoning is parsed but not returned to the client
 
   // Sets the chat template's variables in `kwargs`, whose existing entries take precedence. `server`: the
   // server's default variables.
-  void tell_template(boost::json::object& kwargs, const boost::json::object& server) const;
+  void add_template_variables(boost::json::object& kwargs, const boost::json::object& server) const;
 };
 
 // Reads all of these fields; later fields take precedence. Errors are reported through `fields`.

@@ -11,13 +11,13 @@ namespace pagoda {
 AdapterMetrics::AdapterMetrics(MetricsRegistry& registry, std::int32_t max_loras)
     : max_loras_(max_loras),
       info_(registry.info_gauge("lora_requests_info", "Running stats on LoRA requests.")) {
-  tell();
+  update();
 }
 
 void AdapterMetrics::on_submit(const Request& request) {
   if (request.adapter == nullptr) return;
   requests_[request.id] = {.adapter = request.adapter->name};
-  tell();
+  update();
 }
 
 void AdapterMetrics::set_running(const SequenceGroup& group, bool running) {
@@ -29,14 +29,14 @@ void AdapterMetrics::on_step(const StepReport& report) {
   if (requests_.empty()) return;
   for (const ScheduledRef& ref : report.refs) set_running(*ref.group, true);
   for (const SequenceGroup* const group : report.preempted) set_running(*group, false);
-  tell();
+  update();
 }
 
 void AdapterMetrics::on_ended(const EndedRequest& ended) {
-  if (requests_.erase(ended.request.id) > 0) tell();
+  if (requests_.erase(ended.request.id) > 0) update();
 }
 
-void AdapterMetrics::tell() {
+void AdapterMetrics::update() {
   std::set<std::string_view> running, waiting;
   for (const auto& [id, held] : requests_) (held.running ? running : waiting).insert(held.adapter);
   const auto joined = [](const std::set<std::string_view>& names) {
@@ -46,9 +46,9 @@ void AdapterMetrics::tell() {
   };
   std::string labels = concat("max_lora=\"", max_loras_, "\",waiting_lora_adapters=\"", joined(waiting),
                               "\",running_lora_adapters=\"", joined(running), "\"");
-  if (labels == told_) return;
+  if (labels == reported_) return;
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  told_ = labels;
+  reported_ = labels;
   info_.set(std::move(labels), now.count());
 }
 

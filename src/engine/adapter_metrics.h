@@ -26,12 +26,12 @@ class AdapterMetrics final : public StepObserver {
     bool running = false;
   };
   void set_running(const SequenceGroup& group, bool running);
-  void tell();
+  void update();
 
   const std::int32_t max_loras_;
   InfoGauge& info_;
   std::map<RequestId, Held> requests_;  // requests that use an adapter
-  std::string told_;                    // labels last reported
+  std::string reported_;                // labels last reported
 };
 
 }  // namespace pagoda

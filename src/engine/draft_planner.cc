@@ -50,28 +50,28 @@ void DraftPlanner::plan(RequestTable& requests, ModelRunner& runner, std::int32_
                         bool recomputes, std::int64_t step) {
   collect(requests, recomputes);
   if (proposer_ != nullptr) proposer_->propose(draftable_, num_decodes);
-  const bool tell_all = proposer_ != nullptr && !proposer_->is_reproducible();
+  const bool reports_all = proposer_ != nullptr && !proposer_->is_reproducible();
   constrained_.clear();
   for (std::size_t i = 0; i < draftable_.size(); ++i) {
     Sequence* const sequence = draftable_[i].sequence;
     if (constraints_[i] == nullptr) {
-      if (tell_all) tell(*sequence);
+      if (reports_all) report_drafts(*sequence);
       continue;
     }
     const bool cut = constraints_[i]->cut_drafts(*sequence);
     constrained_.push_back({.constraints = constraints_[i],
                             .sequence = sequence,
                             .limit = draftable_[i].limit - static_cast<std::int32_t>(sequence->draft.size()),
-                            .tell = cut || tell_all});
+                            .reported = cut || reports_all});
   }
   if (constrained_.empty()) return;
   if (config_.forced_drafts) force(runner, num_decodes, step);
   for (const Constrained& entry : constrained_)
-    if (entry.tell) tell(*entry.sequence);
+    if (entry.reported) report_drafts(*entry.sequence);
 }
 
-void DraftPlanner::tell(const Sequence& sequence) {
-  observers_.tell(&StepObserver::on_drafts_chosen, sequence.id, std::span<const TokenId>(sequence.draft));
+void DraftPlanner::report_drafts(const Sequence& sequence) {
+  observers_.notify(&StepObserver::on_drafts_chosen, sequence.id, std::span<const TokenId>(sequence.draft));
 }
 
 void DraftPlanner::force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step) {
@@ -86,7 +86,7 @@ void DraftPlanner::force(ModelRunner& runner, std::int32_t num_decodes, std::int
     const std::int32_t added =
         entry.constraints->add_forced(*entry.sequence, std::min(entry.limit, left), config_.vocab_size);
     left -= added;
-    entry.tell = entry.tell || added > 0;
+    entry.reported = entry.reported || added > 0;
   }
 }
 
@@ -95,7 +95,7 @@ void DraftPlanner::verified(RequestState& state, Sequence& sequence, std::int32_
   if (proposer_ != nullptr) proposer_->verified(sequence, num_tried, num_accepted);
   state.times.draft_tokens += num_tried;
   state.times.accepted_tokens += num_accepted;
-  observers_.tell(&StepObserver::on_drafts_verified, num_tried, num_accepted);
+  observers_.notify(&StepObserver::on_drafts_verified, num_tried, num_accepted);
 }
 
 }  // namespace pagoda

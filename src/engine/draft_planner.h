@@ -38,10 +38,10 @@ class DraftPlanner {
     ConstraintSet* constraints;
     Sequence* sequence;
     std::int32_t limit;  // maximum number of further drafts
-    bool tell;           // its drafts are reported to observers
+    bool reported;       // its drafts are reported to observers
   };
   void collect(RequestTable& requests, bool recomputes);
-  void tell(const Sequence& sequence);
+  void report_drafts(const Sequence& sequence);
   void force(ModelRunner& runner, std::int32_t num_decodes, std::int64_t step);
 
   const EngineConfig& config_;

@@ -34,7 +34,7 @@ Status EngineCore::submit(Request request, std::shared_ptr<OutputSink> sink) {
   PAGODA_RETURN_IF_ERROR(validate(request));
   if (requests_.find(request.id) != nullptr)
     return invalid_argument("A request with this id is already being served.");
-  observers_.tell(&StepObserver::on_submit, request);
+  observers_.notify(&StepObserver::on_submit, request);
   intake_.start(std::move(request), std::move(sink));
   return ok_status();
 }
@@ -51,7 +51,7 @@ void EngineCore::fail_all(const Status& error) {
 }
 
 void EngineCore::reset_prefix_cache(ModelRunner::TierRows tiers) {
-  observers_.tell(&StepObserver::on_reset_prefix_cache);
+  observers_.notify(&StepObserver::on_reset_prefix_cache);
   parts_.kv->sharing().clear_prefix_cache();
   parts_.runner->erase_tiers(tiers);
   clear_draft_cache();
@@ -59,7 +59,7 @@ void EngineCore::reset_prefix_cache(ModelRunner::TierRows tiers) {
 }
 
 void EngineCore::erase_cached(const CacheOwner& owner, std::function<void(Status)> done) {
-  observers_.tell(&StepObserver::on_erase_cached, owner);
+  observers_.notify(&StepObserver::on_erase_cached, owner);
   parts_.runner->erase_from_tiers(parts_.kv->sharing().erase_from_cache(owner), std::move(done));
   clear_draft_cache();
   outputs_.settle();
@@ -78,7 +78,7 @@ Status EngineCore::sleep(std::int32_t level) {
 
 bool EngineCore::step() {
   const bool ran = run_step();
-  observers_.tell(&StepObserver::on_turn_end);
+  observers_.notify(&StepObserver::on_turn_end);
   return ran;
 }
 

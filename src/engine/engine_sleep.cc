@@ -15,7 +15,7 @@ Status EngineSleep::sleep(std::int32_t level, DraftProposer* proposer) {
   level_ = std::max(level, level_);
   sleeping_.weights = sleeping_.kv_cache = level_ > 0;
   sleeping_.scheduling = true;
-  observers_.tell(&StepObserver::on_sleep, level_);
+  observers_.notify(&StepObserver::on_sleep, level_);
   return level > 0 && proposer != nullptr ? proposer->release_memory() : ok_status();
 }
 
@@ -29,7 +29,7 @@ Status EngineSleep::wake_up(const WakeOrder& order, DraftProposer* proposer) {
   if (order.kv_cache) sleeping_.kv_cache = false;  // its memory is restored as it is used
   if (sleeping_.weights || sleeping_.kv_cache) return ok_status();
   level_ = -1;
-  observers_.tell(&StepObserver::on_sleep, level_);
+  observers_.notify(&StepObserver::on_sleep, level_);
   return ok_status();
 }
 

@@ -119,7 +119,7 @@ void EngineThread::ask_live(Live&& live) {
     live_ = std::make_unique<LiveFeed>();
     core_->add_observer(*live_);
   }
-  live_asked_ = wall_.now();
+  live_requested_at_ = wall_.now();
   live_asks_.push_back(std::move(live));
 }
 
@@ -141,7 +141,7 @@ void EngineThread::answer_live() {
       live_bytes_ < kMaxLiveBytes)
     keep_live_state();
   if (live_asks_.empty()) {
-    if (wall_.now() - live_asked_ < kLiveEndsNs) return;
+    if (wall_.now() - live_requested_at_ < kLiveEndsNs) return;
     core_->remove_observer(*live_);
     live_.reset();
     live_states_.clear();

@@ -168,7 +168,7 @@ class EngineThread final : public EngineClient {
   std::size_t live_bytes_ = 0;
   std::int64_t live_step_ = -1;  // step of the last snapshot
   bool live_changed_ = false, live_every_step_ = false;
-  TimeNs live_asked_ = 0;
+  TimeNs live_requested_at_ = 0;
 
   StatsLog stats_log_;
   SteadyClock wall_;  // for the log line and live views only

@@ -15,7 +15,7 @@ Result<std::unique_ptr<Journal>> make_journal(MemoryBudget& memory) {
 }
 
 // Tables show who owns a block; the other events show what moved, and why.
-bool worth_telling(PoolEventKind kind) {
+bool is_reported(PoolEventKind kind) {
   return kind != PoolEventKind::allocate && kind != PoolEventKind::free;
 }
 
@@ -86,8 +86,7 @@ void LiveFeed::take(EngineSnapshot& snapshot) {
   if (!entries.empty()) snapshot.num_missed += entries.front().number - num_read_;
   num_read_ = journal_->num_recorded();
   for (const Journal::Entry& entry : entries)
-    if (worth_telling(entry.event.kind))
-      snapshot.events.push_back({.step = entry.step, .event = entry.event});
+    if (is_reported(entry.event.kind)) snapshot.events.push_back({.step = entry.step, .event = entry.event});
 }
 
 }  // namespace pagoda

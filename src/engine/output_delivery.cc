@@ -47,12 +47,12 @@ void OutputDelivery::note_tokens(RequestState& state, std::int64_t num_new, Time
     times.first_token = now;
     traffic_.on_begun(static_cast<double>(group.request.prompt_token_ids.size()), num_cached(group));
   }
-  observers_.tell(&StepObserver::on_tokens,
-                  TokenProgress{.request = group.request,
-                                .times = times,
-                                .num_tokens = num_new,
-                                .num_cached_tokens = num_cached(group),
-                                .since_last = first ? std::nullopt : std::optional(since_last)});
+  observers_.notify(&StepObserver::on_tokens,
+                    TokenProgress{.request = group.request,
+                                  .times = times,
+                                  .num_tokens = num_new,
+                                  .num_cached_tokens = num_cached(group),
+                                  .since_last = first ? std::nullopt : std::optional(since_last)});
 }
 
 void OutputDelivery::publish(RequestState& state, std::span<Change> changes, TimeNs now) {
@@ -109,15 +109,15 @@ void OutputDelivery::finish(RequestState& state, RequestOutput output, TimeNs no
   if (!output.error.ok()) ending.reason = FinishReason::error;
   if (!is_prefix && (ending.reason == FinishReason::stop || ending.reason == FinishReason::length))
     traffic_.on_ended(static_cast<double>(ending.longest));
-  observers_.tell(&StepObserver::on_ended, EndedRequest{.request = group.request,
-                                                        .times = state.times,
-                                                        .reason = ending.reason,
-                                                        .ended = now,
-                                                        .longest_output = ending.longest,
-                                                        .num_output_tokens = state.num_output_tokens,
-                                                        .num_cached_tokens = num_cached(group),
-                                                        .num_preemptions = group.num_preemptions,
-                                                        .is_prefix = is_prefix});
+  observers_.notify(&StepObserver::on_ended, EndedRequest{.request = group.request,
+                                                          .times = state.times,
+                                                          .reason = ending.reason,
+                                                          .ended = now,
+                                                          .longest_output = ending.longest,
+                                                          .num_output_tokens = state.num_output_tokens,
+                                                          .num_cached_tokens = num_cached(group),
+                                                          .num_preemptions = group.num_preemptions,
+                                                          .is_prefix = is_prefix});
   std::shared_ptr<OutputSink> sink = std::move(state.sink);
   requests_.remove(state);  // before the client learns of the end
   deliver(std::move(sink), std::move(output));
@@ -134,9 +134,9 @@ void OutputDelivery::settle(std::int32_t num_batched_tokens) {
   const SchedulerCounts counts = scheduler_.counts();
   if (!held_.empty() && counts.running_groups == 0)
     for (Held& held : std::exchange(held_, {})) held.sink->on_output(std::move(held.output));
-  if (requests_.empty()) observers_.tell(&StepObserver::on_usage, kv_.inspection().usage());
-  observers_.tell(&StepObserver::on_state,
-                  EngineHoldings{.counts = counts, .kv = kv_, .num_batched_tokens = num_batched_tokens});
+  if (requests_.empty()) observers_.notify(&StepObserver::on_usage, kv_.inspection().usage());
+  observers_.notify(&StepObserver::on_state,
+                    EngineHoldings{.counts = counts, .kv = kv_, .num_batched_tokens = num_batched_tokens});
 }
 
 }  // namespace pagoda

@@ -20,7 +20,7 @@ constexpr double kDeadlineMargin = 1.4;  // later arrivals lengthen the steps
 class Play {
  public:
   explicit Play(const EngineLoad& load) : load_(load) {
-    for (const QueuedWork& work : load.running) let_in(work);
+    for (const QueuedWork& work : load.running) admit(work);
   }
 
   void wait(const QueuedWork& work) { waiting_.push_back(&work); }
@@ -30,7 +30,7 @@ class Play {
     while ((next_ < waiting_.size() || !prompts_.empty()) && seconds_ < kForever) {
       while (next_ < waiting_.size() && fits(*waiting_[next_])) {
         if (next_ + 1 == waiting_.size()) last_ = num_computed_ + prompts_.size();
-        let_in(*waiting_[next_++]);
+        admit(*waiting_[next_++]);
       }
       if (!prompts_.empty())
         compute();
@@ -68,7 +68,7 @@ class Play {
     return sequences_ + work.num_sequences <= load_.max_num_seqs &&
            kv_tokens_ + work.kv_tokens <= load_.kv_tokens;
   }
-  void let_in(const QueuedWork& work) {
+  void admit(const QueuedWork& work) {
     sequences_ += work.num_sequences;
     kv_tokens_ += work.kv_tokens;
     if (work.prompt_tokens > 0)

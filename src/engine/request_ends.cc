@@ -48,7 +48,7 @@ void RequestEnds::end_marked() {
 }
 
 void RequestEnds::end(RequestState& state, Status error) {
-  if (state.prefix_name.empty()) observers_.tell(&StepObserver::on_abort, state.group.request.id);
+  if (state.prefix_name.empty()) observers_.notify(&StepObserver::on_abort, state.group.request.id);
   RequestOutput output;
   output.error = std::move(error);
   for (const auto& sequence : state.group.sequences) {
@@ -65,7 +65,7 @@ void RequestEnds::end_sequence(RequestState& state, std::int32_t index) {
   const auto sequence = std::ranges::find_if(
       group.sequences, [&](const auto& s) { return s->index == index && !s->finished(); });
   if (sequence == group.sequences.end() || group.lockstep) return;
-  observers_.tell(&StepObserver::on_abort_sequence, group.request.id, index);
+  observers_.notify(&StepObserver::on_abort_sequence, group.request.id, index);
   scheduler_.abort_sequence(group, **sequence);
   Change change{.verb = Verb::free, .group = &group, .sequence = sequence->get()};
   change.reason = FinishReason::abort;

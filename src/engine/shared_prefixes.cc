@@ -69,7 +69,7 @@ Status SharedPrefixes::add(const std::string& name, std::vector<TokenId> tokens,
     return refuse("prompt", concat("The prefixes would pin more than half of the KV cache, which has ",
                                    kv.num_blocks(), " blocks."));
   }
-  observers_.tell(&StepObserver::on_add_prefix, name, std::span<const TokenId>(request.prompt_token_ids));
+  observers_.notify(&StepObserver::on_add_prefix, name, std::span<const TokenId>(request.prompt_token_ids));
   intake_.start(std::move(request), std::move(sink), name);
   return ok_status();
 }
@@ -96,7 +96,7 @@ Status SharedPrefixes::pin(const SequenceGroup& group, const std::string& name) 
 }
 
 Status SharedPrefixes::drop(const std::string& name) {
-  observers_.tell(&StepObserver::on_drop_prefix, name);
+  observers_.notify(&StepObserver::on_drop_prefix, name);
   if (const RequestState* const computing = find_computing(name)) {
     ends_.abort({.id = computing->group.request.id, .index = std::nullopt, .error = ok_status()});
     return ok_status();

@@ -17,9 +17,9 @@ class StepObservers {
   }
   void remove(StepObserver& observer) { CHECK(std::erase(observers_, &observer) == 1); }
 
-  // Example: tell(&StepObserver::on_step, report)
+  // Example: notify(&StepObserver::on_step, report)
   template <class... Parameters, class... Arguments>
-  void tell(void (StepObserver::*event)(Parameters...), const Arguments&... arguments) const {
+  void notify(void (StepObserver::*event)(Parameters...), const Arguments&... arguments) const {
     for (StepObserver* const observer : observers_) (observer->*event)(arguments...);
   }
 

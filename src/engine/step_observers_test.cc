@@ -20,11 +20,11 @@ TEST(StepObservers, AreCalledInOrderWhileTheyAreInTheList) {
   StepObservers observers;
   observers.add(first);
   observers.add(second);
-  observers.tell(&StepObserver::on_abort, RequestId{7});
+  observers.notify(&StepObserver::on_abort, RequestId{7});
   EXPECT_EQ(notes, std::vector<std::string>({"first abort 7", "second abort 7"}));
   observers.remove(first);
   notes.clear();
-  observers.tell(&StepObserver::on_abort, RequestId{8});
+  observers.notify(&StepObserver::on_abort, RequestId{8});
   EXPECT_EQ(notes, std::vector<std::string>({"second abort 8"}));
 }
 

@@ -150,7 +150,7 @@ bool StepPipeline::begin() {
   step.number = number;
   ++num_in_flight_;
   requests_.note_scheduled(step.number, step.refs, step.preempted, step.started);
-  observers_.tell(&StepObserver::on_scheduled, step.number, *step.batch, step.preempted);
+  observers_.notify(&StepObserver::on_scheduled, step.number, *step.batch, step.preempted);
   fill_masks(config_.vocab_size, requests_, *parts_.runner, *step.batch, step.refs, step.masked);
   if (parts_.poison != nullptr) note_in_poison_record(step);
   step.submitted = submit(*step.batch);
@@ -229,7 +229,7 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
                           .number = step.number,
                           .num_masks = num_masks,
                           .next_planned = step.next_planned};
-  observers_.tell(&StepObserver::on_step, report);
+  observers_.notify(&StepObserver::on_step, report);
   changes_.clear();
   touched_.clear();
   if (!result.status.ok()) {
@@ -248,12 +248,12 @@ bool StepPipeline::retire(StepInFlight& step, StepResult& result) {
   apply(step, result);
   const std::int32_t num_batched_tokens = batch.num_tokens;
   const KvUsage usage = parts_.kv->inspection().usage();
-  observers_.tell(&StepObserver::on_usage, usage);
-  observers_.tell(&StepObserver::on_outcome,
-                  StepOutcome{.report = report,
-                              .changes = changes_,
-                              .usage = usage,
-                              .running_requests = parts_.scheduler->counts().running_groups});
+  observers_.notify(&StepObserver::on_usage, usage);
+  observers_.notify(&StepObserver::on_outcome,
+                    StepOutcome{.report = report,
+                                .changes = changes_,
+                                .usage = usage,
+                                .running_requests = parts_.scheduler->counts().running_groups});
   parts_.scheduler->update(changes_);
   for (const Part& part : touched_)
     outputs_.publish(*part.state, std::span(changes_).subspan(part.begin, part.end - part.begin),

@@ -125,7 +125,11 @@ std::vector<KvStored> SegmentStore::store(std::span<const KvRow> rows, std::stri
   std::vector<KvStored> out(rows.size(), KvStored::refused);
   const std::scoped_lock writing(writer_);
   dropped_.clear();
-  if (failed_at_ && clock_.now() - *failed_at_ < kPauseAfterFailure) return out;
+  if (failed_at_ && clock_.now() - *failed_at_ < kPauseAfterFailure) {
+    const std::scoped_lock lock(mutex_);
+    stats_.refused += std::ssize(out);
+    return out;
+  }
   const std::uint64_t most =
       std::max(static_cast<std::uint64_t>(config_.segment_bytes), 2 * kSegmentAlignment);
   SegmentBatch batch{.label = std::string(label)};

@@ -354,6 +354,7 @@ TEST(SegmentStore, AFullDiskIsLeftAloneForAWhile) {
   EXPECT_EQ(fetch(*kept, TestRow(1)), KvFetched::hit);
   folder.files.max_bytes = 1 << 30;
   EXPECT_EQ(store(*kept, rows(10, 2)), std::vector(2, KvStored::refused)) << "too soon";
+  EXPECT_EQ(kept->stats().refused, 2);
   folder.clock.time += TimeNs{60} * 1'000'000'000;
   EXPECT_EQ(store(*kept, rows(10, 2)), std::vector(2, KvStored::stored));
   EXPECT_EQ(folder.open()->stats().rows, 4);

@@ -28,7 +28,7 @@ struct LibraryEngine {
 
 // Keeps the message for pagoda_last_error and returns the code.
 pagoda_status fail(pagoda_status code, std::string message);
-pagoda_status told(const Status& status);
+pagoda_status record_error(const Status& status);
 
 // Runs `body` and converts exceptions to codes: none leaves the library.
 template <class Body>

@@ -56,9 +56,9 @@ pagoda_status submit(pagoda_queue* queue, CallKind kind, const char* field, boos
   Result<ParsedCall> call =
       parse_call(kind, boost::json::serialize(fields), {.id = std::to_string(number), .created = 0},
                  queue->engine->assembled->api());
-  if (!call) return told(call.error());
+  if (!call) return record_error(call.error());
   if (const Status status = queue->outputs.submit(*std::move(call), number); !status.ok())
-    return told(status);
+    return record_error(status);
   if (id != nullptr) *id = number;
   return PAGODA_OK;
 }
@@ -71,7 +71,7 @@ pagoda_status fail(pagoda_status code, std::string message) {
   last_error = std::move(message);
   return code;
 }
-pagoda_status told(const Status& status) {
+pagoda_status record_error(const Status& status) {
   return status.ok() ? PAGODA_OK : fail(c_status(status), status.message());
 }
 
@@ -96,12 +96,12 @@ pagoda_status pagoda_engine_create(const char* model, const pagoda_option* optio
       given.emplace_back(options[i].name, options[i].value);
     }
     Result<EngineFlags> flags = engine_options(model, given);
-    if (!flags) return told(flags.error());
+    if (!flags) return record_error(flags.error());
     auto made = std::make_shared<LibraryEngine>();
     made->flags = *std::move(flags);
-    if (const Status fetched = fetch_if_missing(made->flags); !fetched.ok()) return told(fetched);
+    if (const Status fetched = fetch_if_missing(made->flags); !fetched.ok()) return record_error(fetched);
     auto assembled = AssembledEngine::create(made->flags, AssembledEngine::Report::quiet);
-    if (!assembled) return told(assembled.error());
+    if (!assembled) return record_error(assembled.error());
     made->assembled = *std::move(assembled);
     if (made->assembled->tokenizer() == nullptr)
       return fail(PAGODA_INVALID, "the model has no tokenizer; give one with the option tokenizer");
@@ -166,13 +166,13 @@ pagoda_status pagoda_submit_call(pagoda_queue* queue, const char* path, const ch
     call.id = std::to_string(engine.next_id.fetch_add(1));
     call.created = std::time(nullptr);
     Result<ApiGeneration> made = (*handler)(call, engine.assembled->api());
-    if (!made) return told(made.error());
+    if (!made) return record_error(made.error());
     if (made->at_once || made->answer->streaming())
       return fail(PAGODA_INVALID,
                   concat(made->at_once ? "background" : "stream", " is not for calls that come whole"));
     const std::uint64_t number = engine.next_id.fetch_add(std::max<std::size_t>(1, made->requests.size()));
     if (const Status status = queue->outputs.submit(*std::move(made), number); !status.ok())
-      return told(status);
+      return record_error(status);
     if (id != nullptr) *id = number;
     return PAGODA_OK;
   });

@@ -32,7 +32,7 @@ pagoda_status controlled(const Ask& ask) {
   const auto outcome = std::make_shared<std::promise<Status>>();
   auto ready = outcome->get_future();
   ask([outcome](Status status) { outcome->set_value(std::move(status)); });
-  return told(ready.get());
+  return record_error(ready.get());
 }
 
 using Held = Result<std::shared_ptr<const EngineSnapshot>>;
@@ -105,7 +105,7 @@ pagoda_status pagoda_tokenize(pagoda_engine* engine, const char* text, size_t te
       return missing("engine, text, ids or num_ids");
     const Result<std::vector<TokenId>> encoded = engine->engine->assembled->tokenizer()->encode(
         {text, text_length}, {.add_special_tokens = add_special_tokens != 0});
-    if (!encoded) return told(encoded.error());
+    if (!encoded) return record_error(encoded.error());
     *ids = hand_over(encoded->data(), encoded->size());
     *num_ids = encoded->size();
     return PAGODA_OK;
@@ -150,7 +150,7 @@ pagoda_status pagoda_apply_chat_template(pagoda_engine* engine, const char* body
     if (engine == nullptr || body == nullptr || text == nullptr || text_length == nullptr)
       return missing("engine, body, text or text_length");
     const Result<std::string> answer = apply_template_body(body, engine->engine->assembled->api());
-    if (!answer) return told(answer.error());
+    if (!answer) return record_error(answer.error());
     const boost::json::value value = boost::json::parse(*answer);
     const boost::json::string& prompt = value.at("prompt").as_string();
     hand_over(std::string(prompt.data(), prompt.size()), text, text_length);
@@ -193,7 +193,7 @@ pagoda_status pagoda_get_stats(pagoda_engine* engine, pagoda_stats* stats, size_
     pagoda_stats sum{};
     for (std::size_t i = 0; i < client.num_engines(); ++i) {
       const Held held = held_between_steps(client.engine(i));
-      if (!held) return told(held.error());
+      if (!held) return record_error(held.error());
       add_stats(sum, stats_of(**held));
     }
     return copy_out(sum, stats, size);
@@ -260,7 +260,7 @@ pagoda_status pagoda_load_adapter(pagoda_engine* engine, const char* name, const
     if (adapters == nullptr)
       return fail(PAGODA_INVALID, "lora_request: the engine was created without enable_lora");
     const auto loaded = adapters->load(name, path, /*replace=*/true);
-    return loaded ? PAGODA_OK : told(loaded.error());
+    return loaded ? PAGODA_OK : record_error(loaded.error());
   });
 }
 

@@ -82,7 +82,7 @@ Hyperparameters::Hyperparameters(const GgufFile& file, Status& status)
 
 const json::value* Hyperparameters::find(std::string_view name) const {
   if (gguf_ != nullptr) name = gguf_name(name);
-  asked_.emplace(name);
+  read_names_.emplace(name);
   const json::value* value = object_->if_contains(name);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
@@ -259,7 +259,7 @@ std::vector<std::string> Hyperparameters::refuse_unread(std::string_view where) 
   std::vector<std::string> unknown;
   for (const auto& [key, value] : *object_) {
     const std::string_view name = key;
-    if (asked_.contains(name) || (gguf_ != nullptr ? is_zero(value) : is_off(name, value))) continue;
+    if (read_names_.contains(name) || (gguf_ != nullptr ? is_zero(value) : is_off(name, value))) continue;
     switch (gguf_ != nullptr ? effect_of_key(name) : effect_of(name)) {
       case FieldEffect::none:
         break;

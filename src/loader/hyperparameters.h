@@ -101,7 +101,7 @@ class Hyperparameters {
   json::object metadata_;  // by GGUF's names
   const GgufFile* gguf_ = nullptr;
   std::string prefix_;  // "llama."
-  mutable std::set<std::string, std::less<>> asked_;
+  mutable std::set<std::string, std::less<>> read_names_;
   Status* status_;
   std::string_view before_;
 };

@@ -186,12 +186,14 @@ Status obey(RankRunner& runner, const ParallelContext& parallel) {
     switch (message.kind) {
       case ControlKind::allocate: {
         const Status status = runner.allocate_kv_cache(message.num_blocks, message.num_swap_blocks);
-        if (const auto told = exchange_reports(parallel, status, &runner); !told) return told.error();
+        if (const auto reports = exchange_reports(parallel, status, &runner); !reports)
+          return reports.error();
         break;
       }
       case ControlKind::allocate_virtual: {
         const Status status = allocate_virtual(runner, message);
-        if (const auto told = exchange_reports(parallel, status, &runner); !told) return told.error();
+        if (const auto reports = exchange_reports(parallel, status, &runner); !reports)
+          return reports.error();
         break;
       }
       case ControlKind::create_pages: {
@@ -340,9 +342,9 @@ Status serve_rank(std::shared_ptr<const ModelSource> source, RunnerOptions optio
   PAGODA_RETURN_IF_ERROR(agree_on_options(options));
   auto local = load(std::move(source), options);
   const Status loaded = local ? ok_status() : local.error();
-  auto told = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
-  if (told) told = exchange_reports(options.parallel, (*local)->connect(), local->get());
-  const Status status = told ? obey(**local, options.parallel) : told.error();
+  auto reports = exchange_reports(options.parallel, loaded, local ? local->get() : nullptr);
+  if (reports) reports = exchange_reports(options.parallel, (*local)->connect(), local->get());
+  const Status status = reports ? obey(**local, options.parallel) : reports.error();
   // Reporting an error that rank 0 already knows does no harm.
   if (!status.ok()) options.parallel.communicator->abort(status.message());
   return status;

@@ -3,7 +3,7 @@
 // decides by plain records and earlier calls alone; it reads no clock and knows no groups. Whether the next
 // group fits is not checked here, and no group is skipped. Orders with turns (fair_order.h) also name groups
 // to admit early because their tenant has nothing running.
-//     arrived -> [ let_in -> served* -> gave_way ]* -> left          one account for each group
+//     arrived -> [ admitted -> served* -> preempted ]* -> left          one account for each group
 // Invariants: results depend only on the records and calls so far; a rank does not change while its group
 // waits or runs. Unless takes_turns(), only arrived() is called. Units: tokens. Threads: none; owned by the
 // scheduler.
@@ -77,10 +77,11 @@ class AdmissionOrder {
   // The turn of a waiting request: the lowest comes first, regardless of rank.
   virtual std::int64_t turn(const OrderAccount&) const { return 0; }
   // Returns the rank with which the group runs: the last one is preempted first.
-  virtual std::int64_t let_in(const OrderRecord&, OrderAccount& account, std::int64_t /*num_cached_tokens*/) {
+  virtual std::int64_t admitted(const OrderRecord&, OrderAccount& account,
+                                std::int64_t /*num_cached_tokens*/) {
     return account.rank;
   }
-  virtual void gave_way(OrderAccount&) {}  // preempted or swapped out
+  virtual void preempted(OrderAccount&) {}  // preempted or swapped out
   // Charges the tokens that a step computed for the group: prompt tokens (or recomputed ones), and output
   // tokens.
   virtual void served(OrderAccount&, std::int64_t /*num_prompt_tokens*/, std::int64_t /*num_output_tokens*/) {

@@ -77,8 +77,8 @@ std::int64_t FairOrder::arrived(const OrderRecord& record, OrderAccount& account
 
 std::int64_t FairOrder::turn(const OrderAccount& account) const { return tenant(account).turn(); }
 
-std::int64_t FairOrder::let_in(const OrderRecord& record, OrderAccount& account,
-                               std::int64_t num_cached_tokens) {
+std::int64_t FairOrder::admitted(const OrderRecord& record, OrderAccount& account,
+                                 std::int64_t num_cached_tokens) {
   CHECK(!account.running);
   Tenant& tenant = this->tenant(account);
   --tenant.num_waiting;
@@ -96,7 +96,7 @@ std::int64_t FairOrder::let_in(const OrderRecord& record, OrderAccount& account,
   return by_weight(tenant.seats, account.weight);
 }
 
-void FairOrder::gave_way(OrderAccount& account) {
+void FairOrder::preempted(OrderAccount& account) {
   CHECK(account.running);
   Tenant& tenant = this->tenant(account);
   --tenant.num_running;

@@ -25,9 +25,9 @@ class FairOrder final : public AdmissionOrder {
   std::int64_t arrived(const OrderRecord& record, OrderAccount& account) override;
   bool takes_turns() const override { return true; }
   std::int64_t turn(const OrderAccount& account) const override;
-  std::int64_t let_in(const OrderRecord& record, OrderAccount& account,
-                      std::int64_t num_cached_tokens) override;
-  void gave_way(OrderAccount& account) override;
+  std::int64_t admitted(const OrderRecord& record, OrderAccount& account,
+                        std::int64_t num_cached_tokens) override;
+  void preempted(OrderAccount& account) override;
   void served(OrderAccount& account, std::int64_t num_prompt_tokens, std::int64_t num_output_tokens) override;
   void left(OrderAccount& account) override;
   bool is_newcomer(const OrderAccount& account) const override;

@@ -21,7 +21,7 @@ OrderRecord record(std::string_view tenant, std::int32_t weight = 1, std::int32_
 
 // A request from its arrival to its end, with an answer of `output` tokens.
 void serve(FairOrder& order, const OrderRecord& asked, OrderAccount& account, std::int64_t output) {
-  order.let_in(asked, account, 0);
+  order.admitted(asked, account, 0);
   order.served(account, asked.num_prompt_tokens, 0);
   for (std::int64_t i = 0; i < output; ++i) order.served(account, 0, 1);
   order.left(account);
@@ -49,12 +49,12 @@ TEST(FairOrder, TheTurnCountsWhatIsYetToCome) {
   order.arrived(record("a"), second);
   order.arrived(record("b"), other);
   EXPECT_EQ(order.turn(second), order.turn(other));
-  order.let_in(record("a"), first, 0);
+  order.admitted(record("a"), first, 0);
   EXPECT_GT(order.turn(second), order.turn(other)) << "a has a place, if nothing has been computed yet";
   const std::int64_t turn = order.turn(second);
   order.served(first, 10, 0);
   EXPECT_EQ(order.turn(second), turn) << "it was charged ahead";
-  order.gave_way(first);
+  order.preempted(first);
   EXPECT_EQ(order.turn(second), turn);
   order.left(first);
   EXPECT_LT(order.turn(second), turn) << "and is given back";
@@ -112,7 +112,7 @@ TEST(FairOrder, TheLatestOfWhoHasMostGivesWayToANewcomer) {
   std::int64_t rank = 0;
   for (OrderAccount& account : running) {
     order.arrived(record("heavy"), account);
-    const std::int64_t next = order.let_in(record("heavy"), account, 0);
+    const std::int64_t next = order.admitted(record("heavy"), account, 0);
     EXPECT_GT(next, rank) << "who comes later gives way first";
     rank = next;
   }
@@ -120,7 +120,7 @@ TEST(FairOrder, TheLatestOfWhoHasMostGivesWayToANewcomer) {
   EXPECT_TRUE(order.is_newcomer(light));
   EXPECT_TRUE(order.may_displace(light, running[2]));
   EXPECT_FALSE(order.may_displace(running[2], light));
-  const std::int64_t seat = order.let_in(record("light"), light, 0);
+  const std::int64_t seat = order.admitted(record("light"), light, 0);
   EXPECT_LT(seat, rank);
   order.arrived(record("light"), second);
   EXPECT_FALSE(order.is_newcomer(second));
@@ -154,9 +154,9 @@ TEST(FairOrder, WhatItKnowsIsBounded) {
     const std::string name = concat("10.0.", i / 256, ".", i % 256);
     order.arrived(record(name), account);
     serve(order, record(name), account, 1);
-    order.let_in(record("busy"), busy, 0);
+    order.admitted(record("busy"), busy, 0);
     order.served(busy, 10, 10);
-    order.gave_way(busy);
+    order.preempted(busy);
   }
   EXPECT_LT(order.num_known(), 300u);
   EXPECT_EQ(order.tenants().size(), 1u);
@@ -184,7 +184,7 @@ TEST(FairOrder, SharesFollowWeights) {
       chosen.tenant = next->first;
       chosen.account = next->second;
       chosen.left = 5 + static_cast<std::int64_t>(random_uniform(1, 2, ++draws) * 40);
-      order.let_in(record(chosen.tenant, weights.at(chosen.tenant)), chosen.account, 0);
+      order.admitted(record(chosen.tenant, weights.at(chosen.tenant)), chosen.account, 0);
       next->second = {};
       order.arrived(record(chosen.tenant, weights.at(chosen.tenant)), next->second);
     }

@@ -47,7 +47,7 @@ ScheduledBatch& VllmScheduler::schedule() {
   records_.budget.begin_step();
   arrivals_.settle();
   queues.set_num_in_turn(queues.running().size());
-  if (records_.takes_turns) newcomers_.let_in();
+  if (records_.takes_turns) newcomers_.admit();
   const bool all_in_turn = queues.all_in_turn();
   // Oldest first, so that a group that is preempted has not been added to the batch yet.
   for (std::size_t i = 0; i < queues.in_turn().size(); ++i) filler_.add(i, BatchFiller::Siblings::resume);

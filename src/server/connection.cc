@@ -45,7 +45,7 @@ void StrandEvent::set() {
 Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContext> tls, ServerContext& server,
                        WakeList<Connection>& wakes, Origin origin, MemoryReservation memory)
     : server_(server),
-      came_by_(origin),
+      listener_(origin),
       memory_(std::move(memory)),
       wakes_(wakes),
       stream_(std::move(socket), std::move(tls)),
@@ -56,7 +56,7 @@ Connection::Connection(Transport::Socket socket, std::shared_ptr<const TlsContex
       write_timer_(stream_.get_executor()) {
   idle_since_ = server_.clock.now();
   server_.num_connections.fetch_add(1);
-  if (came_by_.over_limit) server_.num_beyond.fetch_add(1);
+  if (listener_.over_limit) server_.num_beyond.fetch_add(1);
   server_.metrics.connection_opened();
 }
 
@@ -64,7 +64,7 @@ Connection::~Connection() {
   release_body();
   server_.metrics.connection_closed();
   server_.num_connections.fetch_sub(1);
-  if (came_by_.over_limit) server_.num_beyond.fetch_sub(1);
+  if (listener_.over_limit) server_.num_beyond.fetch_sub(1);
 }
 
 void Connection::serve() {
@@ -244,7 +244,7 @@ void Connection::begin_request(const HttpRequest& request) {
   const std::string_view x_key = request.header("x-api-key");
   const std::string_view key =
       key_of(request.header("authorization"), x_key.empty() ? request.header("api-key") : x_key);  // Azure's
-  key_ = came_by_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);
+  key_ = listener_.of_operator ? server_.keys.operator_key() : server_.keys.find(key);
   metered_ = false;
   protocol_ = nullptr;
   warning_.clear();

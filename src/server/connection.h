@@ -109,7 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<Next> generate(const Route& route, ApiGeneration parsed);
   Awaitable<Next> run_generation(const Route& route, ApiGeneration parsed, std::int64_t taken_tokens);
   Awaitable<Next> deliver(const Route& route, std::shared_ptr<Generation> call);
-  void tell_span(RequestSpan span, const Generation& call) const;
+  void describe_call(RequestSpan span, const Generation& call) const;
   Awaitable<bool> build_piece(std::shared_ptr<Generation> call, std::string& piece);
   // Called on the engine thread. Weak: a closed connection is not woken.
   std::function<void()> waker();
@@ -142,7 +142,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string stream_head(AnswerForm form);
 
   ServerContext& server_;
-  const Origin came_by_;
+  const Origin listener_;
   MemoryReservation memory_;
   WakeList<Connection>& wakes_;
   Transport stream_;

@@ -92,7 +92,7 @@ asio::awaitable<Connection::Next> Connection::answer(const HttpRequest& request,
 
 // A connection accepted without memory reserves it as soon as some is available.
 bool Connection::still_over_limit() {
-  if (!came_by_.over_limit) return false;
+  if (!listener_.over_limit) return false;
   if (memory_.bytes() == 0) memory_ = server_.memory.connection().value_or(MemoryReservation());
   return memory_.bytes() == 0 || server_.num_connections.load() > server_.config.max_connections;
 }

@@ -54,7 +54,7 @@ Result<MemoryReservation> reserve_answer(const ApiGeneration& call, ServerContex
       .with_reason("answer_memory_full");
 }
 
-// The span's fields known before the call runs. tell_span() adds the rest once it has ended.
+// The span's fields known before the call runs. describe_call() adds the rest once it has ended.
 RequestSpan span_of(const Route& route, const ApiGeneration& call, const ApiContext& api) {
   RequestSpan span;
   span.path = route.facts.path;
@@ -216,7 +216,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   }
   call->cancel();
   account(*call);
-  if (server_.config.spans != nullptr) tell_span(std::move(span), *call);
+  if (server_.config.spans != nullptr) describe_call(std::move(span), *call);
   // Freeing hundreds of thousands of lists takes time, so the pool does it.
   if (call->held_bytes() > kLargeAnswer) {
     std::function<void()> dispose = [call = std::move(call)] {};
@@ -226,7 +226,7 @@ asio::awaitable<Connection::Next> Connection::run_generation(const Route& route,
   co_return gone() ? Next::gone : next;
 }
 
-void Connection::tell_span(RequestSpan span, const Generation& call) const {
+void Connection::describe_call(RequestSpan span, const Generation& call) const {
   const UsedTokens used = call.used();
   span.traceparent = traceparent_;
   span.begun = begun_;

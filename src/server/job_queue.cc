@@ -38,7 +38,7 @@ void JobQueue::unlist(const Owner& owner) {
 void JobQueue::push(JobId id, std::string_view owner, double cost, bool small, TimeNs due) {
   auto place = owners_.find(owner);
   if (place == owners_.end()) {
-    forget_who_owes_nothing();
+    forget_idle_owners();
     place = owners_.emplace(std::string(owner), Owner()).first;
   }
   Owner& of = place->second;
@@ -102,7 +102,7 @@ std::size_t JobQueue::num_waiting(std::string_view owner) const {
 }
 
 // Forgets idle owners that have not used more than their share; above a bound, all idle owners.
-void JobQueue::forget_who_owes_nothing() {
+void JobQueue::forget_idle_owners() {
   if (owners_.size() < num_owners_ + kMaxIdleOwners) return;
   const auto idle = [](const auto& entry) { return entry.second.jobs.empty(); };
   std::erase_if(owners_, [&](const auto& entry) { return idle(entry) && entry.second.last <= time_; });

@@ -71,7 +71,7 @@ class JobQueue {
   void take_out(Owners::iterator owner, JobId id);
   void list(Owner& owner);
   void unlist(const Owner& owner);
-  void forget_who_owes_nothing();
+  void forget_idle_owners();
 
   Owners owners_;
   std::unordered_map<JobId, Owners::iterator> jobs_;  // waiting jobs

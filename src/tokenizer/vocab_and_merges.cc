@@ -21,10 +21,10 @@ namespace json = boost::json;
 
 enum class Cut { gpt2, digits, qwen2, qwen3_5, clip };  // digits: single digits, then GPT-2's
 enum class Around {
-  as_told,    // BOS and EOS, if requested by add_bos_token and add_eos_token
-  cls_sep,    // [CLS] text [SEP]; pairs have two [SEP] between them
-  bos_eos,    // the same with BOS and EOS
-  prompt_eos  // Whisper's prompt and EOS
+  as_configured,  // BOS and EOS, if requested by add_bos_token and add_eos_token
+  cls_sep,        // [CLS] text [SEP]; pairs have two [SEP] between them
+  bos_eos,        // the same with BOS and EOS
+  prompt_eos      // Whisper's prompt and EOS
 };
 
 struct TokenClass {
@@ -34,7 +34,7 @@ struct TokenClass {
   Cut cut = Cut::gpt2;
   bool composes = false;       // normalise to Unicode's NFC first
   bool leading_space = false;  // default for add_prefix_space
-  Around around = Around::as_told;
+  Around around = Around::as_configured;
 };
 
 constexpr std::string_view kEndOfText =
@@ -205,7 +205,7 @@ void surround(const TokenClass& kind, const SideTokens& side, TokenizerParts& pa
   };
   std::vector<TokenId> before, between, after;
   switch (kind.around) {
-    case Around::as_told:
+    case Around::as_configured:
       return;
     case Around::cls_sep:
       before = ids({side.cls});

@@ -282,7 +282,7 @@ Result<MessagesCall> parse_messages_call(std::string_view body, bool counting, c
   read_tools(fields, chat);
   chat.reasoning = read_reasoning_wish(fields);
   chat.cache_hint = read_cache_hint(fields);
-  chat.reasoning.tell_template(chat.conversation.template_kwargs, context.template_kwargs);
+  chat.reasoning.add_template_variables(chat.conversation.template_kwargs, context.template_kwargs);
   if (const json::object* config = fields.object("output_config")) {
     FieldReader inner(*config, "output_config");
     chat.form = read_response_format(inner, "format");

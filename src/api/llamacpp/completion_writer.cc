@@ -42,7 +42,7 @@ LlamaCompletionWriter::LlamaCompletionWriter(LlamaCompletion call, const ApiCont
       prompts_(std::move(call.prompts)),
       response_fields_(std::move(call.response_fields)),
       timings_per_token_(call.timings_per_token),
-      told_(state_.num_choices()) {}
+      sent_(state_.num_choices()) {}
 
 Usage LlamaCompletionWriter::usage_of(std::size_t index) const {
   const std::size_t prompt = index / state_.width();
@@ -71,7 +71,7 @@ void LlamaCompletionWriter::write_end(std::size_t index, JsonWriter& json) const
   json.key("stop").begin_array();
   for (const std::string& stop : options_.stop) json.string(stop);
   json.end_array().key("stream").boolean(streaming()).end_object();
-  json.key("has_new_line").boolean(told_[index].new_line).key("truncated").boolean(false);
+  json.key("has_new_line").boolean(sent_[index].new_line).key("truncated").boolean(false);
   json.key("stop_type")
       .string(word != nullptr                                ? "word"
               : choice.finish_reason == FinishReason::length ? "limit"
@@ -100,8 +100,8 @@ void LlamaCompletionWriter::write_piece(std::size_t index, std::string& out) {
   const bool last = choice.finished();
   ChoiceState::Fresh fresh = std::exchange(choice.fresh, {});
   const Usage usage = usage_of(index);
-  told_[index].new_line = told_[index].new_line || fresh.text.find('\n') != std::string::npos;
-  told_[index].end = last;
+  sent_[index].new_line = sent_[index].new_line || fresh.text.find('\n') != std::string::npos;
+  sent_[index].end = last;
   const std::size_t begin = out.size();
   JsonWriter json(out);
   json.begin_object().key("index").integer(static_cast<std::int64_t>(index));
@@ -132,10 +132,10 @@ void LlamaCompletionWriter::write_piece(std::size_t index, std::string& out) {
 }
 
 void LlamaCompletionWriter::write_events(std::string& out) {
-  for (std::size_t i = 0; i < told_.size(); ++i) {
+  for (std::size_t i = 0; i < sent_.size(); ++i) {
     const ChoiceState& choice = state_.choices[i];
     const ChoiceState::Fresh& fresh = choice.fresh;
-    const bool ends = choice.finished() && !told_[i].end;
+    const bool ends = choice.finished() && !sent_[i].end;
     if (!ends && fresh.text.empty() && fresh.token_ids.empty() && fresh.logprobs.empty()) continue;
     out.append("data: ");
     write_piece(i, out);
@@ -146,12 +146,12 @@ void LlamaCompletionWriter::write_events(std::string& out) {
 }
 
 void LlamaCompletionWriter::write_body(std::string& out) {
-  if (told_.size() > 1) out.push_back('[');
-  for (std::size_t i = 0; i < told_.size(); ++i) {
+  if (sent_.size() > 1) out.push_back('[');
+  for (std::size_t i = 0; i < sent_.size(); ++i) {
     if (i > 0) out.push_back(',');
     write_piece(i, out);
   }
-  if (told_.size() > 1) out.push_back(']');
+  if (sent_.size() > 1) out.push_back(']');
 }
 
 }  // namespace pagoda

@@ -29,10 +29,10 @@ class LlamaCompletionWriter final : public StateWriter {
   const std::vector<std::string> prompts_;
   const std::vector<std::string> response_fields_;
   const bool timings_per_token_;
-  struct Told {
+  struct Sent {
     bool new_line = false, end = false;
   };
-  std::vector<Told> told_;  // by answer
+  std::vector<Sent> sent_;  // by answer
 };
 
 // {"error": {"code", "message", "type"}}

@@ -38,7 +38,7 @@ void OllamaWriter::write_calls(JsonWriter& writer, const std::vector<Call>& call
     else  // arguments that are not an object are still shown
       arguments["arguments"] = to_valid_utf8(call.arguments);
     writer.begin_object().key("id").string(to_valid_utf8(call.id)).key("function").begin_object();
-    writer.key("index").integer(static_cast<std::int64_t>(num_told_ - calls.size() + i));
+    writer.key("index").integer(static_cast<std::int64_t>(num_written_ - calls.size() + i));
     writer.key("name").string(to_valid_utf8(call.name));
     writer.key("arguments").raw(json::serialize(arguments)).end_object().end_object();
   }
@@ -104,7 +104,7 @@ void OllamaWriter::absorb() {
 std::vector<OllamaWriter::Call> OllamaWriter::take_calls() {
   const std::size_t complete = state_.finished() || calls_.empty() ? calls_.size() : calls_.size() - 1;
   std::vector<Call> out;
-  for (; num_told_ < complete; ++num_told_) out.push_back(std::move(calls_[num_told_]));
+  for (; num_written_ < complete; ++num_written_) out.push_back(std::move(calls_[num_written_]));
   return out;
 }
 

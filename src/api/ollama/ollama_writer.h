@@ -42,9 +42,9 @@ class OllamaWriter final : public StateWriter {
   const bool chat_;
   const bool loads_only_, unloads_;
   const std::string id_, created_;
-  Line pending_;              // not yet written
-  std::vector<Call> calls_;   // a line never has part of a call
-  std::size_t num_told_ = 0;  // calls_ written so far
+  Line pending_;                 // not yet written
+  std::vector<Call> calls_;      // a line never has part of a call
+  std::size_t num_written_ = 0;  // calls_ written so far
 };
 
 // {"error": "…"}

@@ -175,7 +175,7 @@ ChatPrompt read_chat_prompt(FieldReader& fields, const ApiContext& api) {
   if (const json::object* kwargs = fields.object("chat_template_kwargs"))
     conversation.template_kwargs = *kwargs;
   result.reasoning = read_reasoning_wish(fields);
-  result.reasoning.tell_template(conversation.template_kwargs, api.template_kwargs);
+  result.reasoning.add_template_variables(conversation.template_kwargs, api.template_kwargs);
   ChatPromptOptions options;
   options.own_template = fields.string("chat_template", kMaxTemplateBytes);
   if (options.own_template && !api.allow_request_chat_template)

@@ -204,7 +204,7 @@ void choose_parser(FieldReader& fields, const ApiContext& context, ChatPrompt& p
                    std::optional<GrammarSpec> form) {
   ResponseOptions& response = call.response;
   response.parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  response.include_reasoning = fields.boolean("include_reasoning").value_or(prompt.reasoning.told);
+  response.include_reasoning = fields.boolean("include_reasoning").value_or(prompt.reasoning.is_returned);
   const bool may_call = !prompt.tools.empty() && prompt.choice.kind != ToolChoice::Kind::none;
   AnswerParserOptions parser = answer_parser_options(context, may_call, prompt.token_ids);
   const AnswerWishes wishes{

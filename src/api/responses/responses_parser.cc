@@ -67,8 +67,8 @@ void read_format(FieldReader& fields, ResponsesCall& call) {
 
 void read_reasoning(FieldReader& fields, const ApiContext& context, ResponsesCall& call) {
   ReasoningWish& wish = call.chat.reasoning = read_reasoning_wish(fields);
-  wish.tell_template(call.chat.conversation.template_kwargs, context.template_kwargs);
-  if (!wish.told) call.chat.answer.include_reasoning = false;
+  wish.add_template_variables(call.chat.conversation.template_kwargs, context.template_kwargs);
+  if (!wish.is_returned) call.chat.answer.include_reasoning = false;
   const json::value effort = wish.effort ? json::value(*wish.effort) : json::value(nullptr);
   call.shown["reasoning"] = json::object{{"effort", effort}, {"summary", nullptr}};
 }

@@ -69,7 +69,7 @@ void TgiWriter::write_event(TokenId id, const std::string& text, const TokenLogp
   const Tokenizer& tokenizer = *context_.tokenizer;
   out.append("data:");
   JsonWriter json(out);
-  json.begin_object().key("index").integer(++told_).key("token");
+  json.begin_object().key("index").integer(++num_events_).key("token");
   write_token(json, id, text, logprobs == nullptr ? nullptr : &logprobs->chosen, tokenizer);
   if (num_top_ > 0 && logprobs != nullptr) write_top(json.key("top_tokens"), *logprobs, tokenizer);
   json.key("generated_text");

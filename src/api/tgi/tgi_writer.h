@@ -31,8 +31,8 @@ class TgiWriter final : public StateWriter {
   const std::int32_t num_top_;
   const bool details_, prefill_, in_list_;
   IncrementalDetokenizer stream_;
-  std::string text_;       // sent in events so far
-  std::int64_t told_ = 0;  // events sent
+  std::string text_;             // sent in events so far
+  std::int64_t num_events_ = 0;  // events sent
 };
 
 // {"error", "error_type"}

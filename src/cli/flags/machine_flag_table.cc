@@ -7,7 +7,6 @@
 #include "engine/poison_record.h"
 
 namespace pagoda {
-namespace {}  // namespace
 
 std::vector<Flag> machine_flag_table(EngineFlags& flags) {
   const auto store_cpu_list = [&flags](const std::string& value) -> Status {

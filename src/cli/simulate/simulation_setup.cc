@@ -31,8 +31,8 @@ PartsFactory parts_factory(const EngineFlags& flags) {
     for (const auto& [value, known] : {std::pair(modes.scheduler, "vllm orca fastertransformer"),
                                        std::pair(modes.kv_manager, "auto paged reserved virtual"),
                                        std::pair(modes.reserve, "auto oracle pow2 max")}) {
-      if (value.find(' ') != std::string::npos ||
-          std::string_view(known).find(value) == std::string_view::npos)
+      const bool is_word = !value.empty() && value.find(' ') == std::string::npos;
+      if (!is_word || concat(' ', known, ' ').find(concat(' ', value, ' ')) == std::string::npos)
         return invalid_argument(concat("\"", value, "\" is not one of: ", known));
     }
     PAGODA_RETURN_IF_ERROR(check_memory_modes(chosen));

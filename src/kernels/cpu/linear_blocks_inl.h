@@ -146,8 +146,8 @@ struct BlockKernel {
   // Adds the products of inputs 32 * half of a block, times their scale. x: the panel's group that contains
   // them.
   template <int kRows, int kCols, int kOneByOne>
-  PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* block,
-                                  const std::byte* x, int half, I (&total)[kRows][kCols]) {
+  PAGODA_INLINE void add_group(const LinearTile& t, const Ahead& ahead, const std::byte* block,
+                               const std::byte* x, int half, I (&total)[kRows][kCols]) {
     const auto* const q = reinterpret_cast<const QuadInput*>(x) + half % 2 * 32;
     const RowSteps steps = row_steps(x, kRows, half % 2 * kRows);
     const std::byte* const w = block + kPanel.scale_bytes + half * number_bytes(kFormat);
@@ -282,9 +282,8 @@ struct BlockKernel {
       PAGODA_NO_UNROLL
       for (int half = 0; !in_pairs && half < 2 * kGroups; half += kHalves) {
         if (half % 2 == 0) fetch<kOneByOne>(ahead);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, half, total);
-        if constexpr (kHalves == 2)
-          add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, half + 1, total);
+        add_group<kRows, kCols, kOneByOne>(t, ahead, block, x, half, total);
+        if constexpr (kHalves == 2) add_group<kRows, kCols, kOneByOne>(t, ahead, block, x, half + 1, total);
         if (half % 2 == 2 - kHalves) x += group_bytes(kRows);
       }
       PAGODA_UNROLL

@@ -146,8 +146,8 @@ struct Int8Kernel {
 
   // Adds the products of inputs 32 * half of a block. x: the panel's group that contains them.
   template <int kRows, int kCols, int kOneByOne>
-  PAGODA_INLINE void add_sublayer(const LinearTile& t, const Ahead& ahead, const std::byte* block,
-                                  const std::byte* x, int half, F (&acc)[kRows][kCols]) {
+  PAGODA_INLINE void add_group(const LinearTile& t, const Ahead& ahead, const std::byte* block,
+                               const std::byte* x, int half, F (&acc)[kRows][kCols]) {
     const auto* const q = reinterpret_cast<const QuadInput*>(x) + half % 2 * 32;
     const auto* const scale = reinterpret_cast<const float*>(x + kRows * kGroupRowBytes) + half % 2 * kRows;
     const auto* const term = reinterpret_cast<const std::int32_t*>(scale + 2 * kRows);
@@ -191,8 +191,8 @@ struct Int8Kernel {
       PAGODA_NO_UNROLL
       for (int group = 0; group < kBlockGroups; ++group, x += group_bytes(kRows)) {
         fetch<kOneByOne>(ahead);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group, acc);
-        add_sublayer<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group + 1, acc);
+        add_group<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group, acc);
+        add_group<kRows, kCols, kOneByOne>(t, ahead, block, x, 2 * group + 1, acc);
       }
     }
     if (!t.is_last_part) return store_sums(t, row, strip, acc);

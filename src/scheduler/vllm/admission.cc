@@ -62,8 +62,8 @@ SequenceGroup& Admission::next_waiting() const {
 
 std::size_t Admission::begin_running(SequenceGroup& group) {
   if (records_.takes_turns) {
-    group.rank = records_.order.let_in(order_record(group.request), group.account,
-                                       std::max(0, group.num_cached_tokens));
+    group.rank = records_.order.admitted(order_record(group.request), group.account,
+                                         std::max(0, group.num_cached_tokens));
   }
   return records_.queues.insert_running(group);
 }

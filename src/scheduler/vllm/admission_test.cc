@@ -137,7 +137,7 @@ TEST(Newcomers, OthersPauseButNotTwiceInARow) {
   for (std::size_t i = 0; i < kMany; ++i) parts.add(3, 0, "many");
   const auto step = [&] {
     parts.begin_step();
-    parts.newcomers.let_in();
+    parts.newcomers.admit();
     const std::size_t in_turn = parts.records.queues.in_turn().size();
     for (std::size_t i = 0; i < in_turn; ++i) parts.filler.add(i, BatchFiller::Siblings::resume);
     parts.records.queues.set_num_in_turn(parts.records.queues.running().size());

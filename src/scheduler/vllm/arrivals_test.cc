@@ -83,7 +83,7 @@ TEST_F(ArrivingGroups, GiveWayToTheOldestThatRuns) {
   ASSERT_EQ(first.state, GroupState::running);
   ASSERT_EQ(arriving.state, GroupState::arriving);
   parts.begin_step();
-  EXPECT_EQ(parts.preemption.victim_behind(0), &arriving);
+  EXPECT_EQ(parts.preemption.victim_after(0), &arriving);
   parts.preemption.preempt(arriving);
   parts.check_invariants();
   EXPECT_EQ(arriving.state, GroupState::waiting);

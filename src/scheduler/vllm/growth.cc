@@ -33,7 +33,7 @@ Growth::Room Growth::make_space(std::size_t position, Sequence& sequence, std::i
       records_.plan().note_pause();
       return Room::pauses;
     }
-    if (SequenceGroup* const victim = preemption_.victim_behind(position)) {
+    if (SequenceGroup* const victim = preemption_.victim_after(position)) {
       preemption_.preempt(*victim);
       continue;
     }
@@ -109,7 +109,7 @@ bool Growth::resume_sibling(std::size_t position, Sequence& sequence) {
   std::int32_t one = 1;
   while (kv.pages_to_promise(sequence.id, sequence.num_tokens(), 1) + margin > kv.num_available_blocks() ||
          !kv.promise(sequence.id, sequence.num_tokens(), 1) || !try_grow(group, sequence, one)) {
-    SequenceGroup* const victim = group.lockstep ? preemption_.victim_behind(position) : nullptr;
+    SequenceGroup* const victim = group.lockstep ? preemption_.victim_after(position) : nullptr;
     if (victim == nullptr) {
       const bool shares_state = records_.has_states && sequence.num_computed_tokens > 0;
       release_kv(sequence, kv);

@@ -28,7 +28,7 @@ bool Newcomers::make_place(SequenceGroup& newcomer, std::int32_t num_seqs) {
   return make_place(newcomer, num_seqs - freed);
 }
 
-void Newcomers::let_in() {
+void Newcomers::admit() {
   GroupQueues& queues = records_.queues;
   if (queues.any_parked() || (records_.plan().ahead() && queues.running().empty())) return;
   const GroupQueues::Before before;

@@ -17,7 +17,7 @@ class Newcomers {
       : records_(records), admission_(admission), preemption_(preemption), arrivals_(arrivals) {}
 
   // Called at the start of a step. Sets how many running groups take part in it.
-  void let_in();
+  void admit();
 
  private:
   bool make_place(SequenceGroup& newcomer, std::int32_t num_seqs);

@@ -24,7 +24,7 @@ PreemptionCandidate candidate_of(const SequenceGroup& group) {
 
 }  // namespace
 
-SequenceGroup* Preemption::victim_behind(std::size_t position) {
+SequenceGroup* Preemption::victim_after(std::size_t position) {
   const auto behind = std::span(records_.queues.running()).subspan(position + 1);
   const GroupQueues::Queue& arriving = records_.queues.arriving();
   if (!arriving.empty()) {
@@ -50,7 +50,7 @@ void Preemption::preempt(SequenceGroup& group, WayBack way) {
   ++num_preemptions_;
   const bool was_running = group.state == GroupState::running;  // otherwise it was arriving
   records_.queues.remove(group);
-  if (records_.takes_turns && was_running) records_.order.gave_way(group.account);
+  if (records_.takes_turns && was_running) records_.order.preempted(group.account);
   if (way == WayBack::any && swapping_.try_swap_out(group, ids)) {
     records_.queues.insert_swapped(group);
   } else {

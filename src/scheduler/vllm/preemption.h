@@ -21,7 +21,7 @@ class Preemption {
 
   // The group to preempt for the running group at `position`, chosen from the groups behind it, arriving ones
   // first; null if there is none. For the first running group, any arriving group may be preempted.
-  SequenceGroup* victim_behind(std::size_t position);
+  SequenceGroup* victim_after(std::size_t position);
   enum class WayBack { any, recompute };
   void preempt(SequenceGroup& group, WayBack way = WayBack::any);
   // Preempts the last arriving group. Returns false if there is none.

@@ -47,9 +47,9 @@ class AddressedStage : public AnswerStage {
     if (in_header_) {
       header_ += text;
     } else if (kind_ == Kind::call) {
-      told_ ? context_.out.call_arguments(text) : void(body_ += text);
+      reported_ ? context_.out.call_arguments(text) : void(body_ += text);
     } else {
-      tell(text);
+      emit(text);
     }
     return text.size();
   }
@@ -103,21 +103,21 @@ class AddressedStage : public AnswerStage {
     in_header_ = false;
     messages_begun_ = true;
     const std::string_view name = kind_ == Kind::call && context_.held ? name_of(header_) : "";
-    told_ = !name.empty();
-    if (told_) context_.out.call_begun(name, {});
+    reported_ = !name.empty();
+    if (reported_) context_.out.call_begun(name, {});
     // Several messages of one kind become separate lines; the sink drops the newline if nothing follows.
     if (kind_ == Kind::content && std::exchange(content_begun_, true)) context_.out.content("\n");
     if (kind_ == Kind::reasoning && std::exchange(reasoning_begun_, true)) context_.out.reasoning("\n");
   }
 
-  void tell(std::string_view text) {
+  void emit(std::string_view text) {
     if (kind_ == Kind::content) context_.out.content(text);
     if (kind_ == Kind::reasoning) context_.out.reasoning(text);
   }
 
   void end_message() {
     if (kind_ != Kind::call) return;
-    if (told_) return context_.out.call_ended();
+    if (reported_) return context_.out.call_ended();
     const std::vector<WrittenCall> calls = read_calls(header_, body_);
     for (const WrittenCall& call : calls) context_.out.call(call);
     if (calls.empty()) context_.out.content(body_);
@@ -148,8 +148,8 @@ class AddressedStage : public AnswerStage {
   bool in_header_ = true;
   Kind kind_ = Kind::other;
   bool messages_begun_ = false, content_begun_ = false, reasoning_begun_ = false;
-  bool told_ = false;     // the call is reported while it is generated
-  bool started_ = false;  // kStart precedes the header
+  bool reported_ = false;  // the call is reported while it is generated
+  bool started_ = false;   // kStart precedes the header
   std::string header_;
   std::string body_;  // body of a call
 };

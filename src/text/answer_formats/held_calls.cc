@@ -11,8 +11,8 @@ class HeldCallsStage final : public AnswerStage {
     begin_ = {shape.opening()};
     middle_ = {shape.middle};
     end_ = {shape.end};
-    behind_ = {shape.begin};
-    if (!shape.section_end.empty()) behind_.push_back(shape.section_end);
+    after_call_ = {shape.begin};
+    if (!shape.section_end.empty()) after_call_.push_back(shape.section_end);
   }
 
   const Markers& markers() const override {
@@ -27,7 +27,7 @@ class HeldCallsStage final : public AnswerStage {
       case State::closing:
         return end_;
       case State::behind:
-        return behind_;
+        return after_call_;
     }
     return kNone;
   }
@@ -60,7 +60,7 @@ class HeldCallsStage final : public AnswerStage {
     if (state_ == State::name) {
       state_ = State::arguments;
       scanner_ = JsonScanner();
-      told_ = 0;
+      reported_bytes_ = 0;
       out_.call_begun(name_, {});
     } else if (state_ == State::closing) {
       state_ = State::behind;
@@ -81,7 +81,7 @@ class HeldCallsStage final : public AnswerStage {
 
   bool uses_special(std::string_view token) const override {
     return any_holds(begin_, token) || any_holds(middle_, token) || any_holds(end_, token) ||
-           any_holds(behind_, token);
+           any_holds(after_call_, token);
   }
 
  private:
@@ -90,8 +90,8 @@ class HeldCallsStage final : public AnswerStage {
   std::size_t on_arguments(std::string_view text) {
     const std::size_t taken = scanner_.take(text);
     const std::string& raw = scanner_.raw();
-    if (raw.size() > told_) out_.call_arguments(std::string_view(raw).substr(told_));
-    told_ = raw.size();
+    if (raw.size() > reported_bytes_) out_.call_arguments(std::string_view(raw).substr(reported_bytes_));
+    reported_bytes_ = raw.size();
     if (scanner_.state() == JsonScanner::State::more) return taken;
     out_.call_ended();
     state_ = shape_.end.empty() ? State::behind : State::closing;
@@ -100,11 +100,11 @@ class HeldCallsStage final : public AnswerStage {
 
   const CallShape& shape_;
   AnswerOutput& out_;
-  Markers begin_, middle_, end_, behind_;
+  Markers begin_, middle_, end_, after_call_;
   State state_ = State::content;
   std::string name_;
   JsonScanner scanner_;
-  std::size_t told_ = 0;  // bytes of the arguments reported so far
+  std::size_t reported_bytes_ = 0;  // bytes of the arguments reported so far
 };
 
 }  // namespace

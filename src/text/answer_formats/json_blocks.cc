@@ -125,8 +125,8 @@ class JsonBlockStage final : public AnswerStage {
     between_ = block.open;
     for (const std::string_view marker : block.dropped)
       if (!contains(between_, marker)) between_.push_back(marker);
-    behind_ = between_;
-    behind_.insert(behind_.end(), block.close.begin(), block.close.end());
+    after_call_ = between_;
+    after_call_.insert(after_call_.end(), block.close.begin(), block.close.end());
     begin_ = between_;
     if (block.bare != 0) {
       const std::string_view bare = block.bare == '{' ? "{" : "[";
@@ -141,7 +141,7 @@ class JsonBlockStage final : public AnswerStage {
       case State::json:
         return kNone;
       case State::behind:
-        return behind_;
+        return after_call_;
       default:
         return fresh_ ? begin_ : between_;
     }
@@ -187,7 +187,7 @@ class JsonBlockStage final : public AnswerStage {
   }
 
   bool uses_special(std::string_view token) const override {
-    return any_holds(begin_, token) || any_holds(behind_, token);
+    return any_holds(begin_, token) || any_holds(after_call_, token);
   }
 
  private:
@@ -222,7 +222,7 @@ class JsonBlockStage final : public AnswerStage {
     if (scanner_->state() == JsonScanner::State::failed) {
       give_up();
     } else if (scanner_->state() == JsonScanner::State::done) {
-      if (tell_calls())
+      if (report_calls())
         state_ = State::behind;
       else
         give_up();
@@ -242,7 +242,7 @@ class JsonBlockStage final : public AnswerStage {
     return first;
   }
 
-  bool tell_calls() {
+  bool report_calls() {
     std::vector<WrittenCall> calls;
     const std::string& raw = scanner_->raw();
     if (!parse_json(raw)) return false;
@@ -285,7 +285,7 @@ class JsonBlockStage final : public AnswerStage {
 
   const JsonBlock& block_;
   ContentPolicy content_;
-  Markers begin_, between_, behind_;
+  Markers begin_, between_, after_call_;
   State state_ = State::content;
   bool fresh_ = true;  // only white space so far
   std::string lead_;   // the marker and the white space after it

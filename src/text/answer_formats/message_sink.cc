@@ -7,7 +7,7 @@ constexpr std::string_view kSpace = " \t\r\n";
 
 }  // namespace
 
-void MessageSink::tell(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading) {
+void MessageSink::emit(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading) {
   const std::size_t last = text.find_last_not_of(kSpace);
   if (last == std::string_view::npos) {
     part.waiting += text;
@@ -27,12 +27,12 @@ void MessageSink::tell(AnswerEvent::Kind kind, Part& part, std::string_view text
 }
 
 void MessageSink::reasoning(std::string_view text) {
-  tell(AnswerEvent::Kind::reasoning, reasoning_, text, false);
+  emit(AnswerEvent::Kind::reasoning, reasoning_, text, false);
 }
 
 void MessageSink::content(std::string_view text) {
   if (calls_alone_) return;
-  tell(AnswerEvent::Kind::content, content_, text, !reasoning_.begun && num_calls_ == 0);
+  emit(AnswerEvent::Kind::content, content_, text, !reasoning_.begun && num_calls_ == 0);
 }
 
 void MessageSink::call(const WrittenCall& call) {

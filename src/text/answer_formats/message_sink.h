@@ -28,7 +28,7 @@ class MessageSink final : public AnswerOutput {
     std::string waiting;
     bool begun = false;  // something other than white space was emitted
   };
-  void tell(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading);
+  void emit(AnswerEvent::Kind kind, Part& part, std::string_view text, bool keep_leading);
 
   const bool calls_alone_;  // content is the remainder of truncated markup
   std::vector<AnswerEvent>* events_ = nullptr;

@@ -101,7 +101,7 @@ class MistralStage final : public AnswerStage {
       give_up();
     } else if (scanner_.state() == JsonScanner::State::done) {
       state_ = State::content;
-      if (!tell()) content_.malformed(raw_ + scanner_.raw());
+      if (!report()) content_.malformed(raw_ + scanner_.raw());
     }
     return taken;
   }
@@ -122,7 +122,7 @@ class MistralStage final : public AnswerStage {
       content_.call({.name = std::string(name), .arguments = "{}", .id = std::string(trim(id_))});
   }
 
-  bool tell() {
+  bool report() {
     const std::string& json = scanner_.raw();
     if (!parse_json(json)) return false;
     const std::string_view name = trim(name_);

@@ -171,7 +171,7 @@ class PythonCallStage final : public AnswerStage {
   void on_end() override {
     if (state_ == State::block) return end_block(false);
     const bool whole = state_ == State::list && scanner_.state() == CallListScanner::State::closed;
-    if (whole && tell(raw_)) return;
+    if (whole && report(raw_)) return;
     content_.malformed(raw_);
   }
 
@@ -207,7 +207,7 @@ class PythonCallStage final : public AnswerStage {
   }
 
   void end_block(bool closed) {
-    if (!tell(raw_)) {
+    if (!report(raw_)) {
       std::string text(format_.open);
       text += raw_;
       if (closed) text += format_.close;
@@ -217,7 +217,7 @@ class PythonCallStage final : public AnswerStage {
     state_ = State::content;
   }
 
-  bool tell(std::string_view text) {
+  bool report(std::string_view text) {
     text = trim(text);
     if (format_.bracketed) {
       if (!text.starts_with('[') || !text.ends_with(']')) return false;

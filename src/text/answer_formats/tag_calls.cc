@@ -202,7 +202,7 @@ class TagCallStage final : public AnswerStage {
       content_.text(text);
       return text.size();
     }
-    if (state_ == State::section && calls_told_) return text.size();  // text between calls is dropped
+    if (state_ == State::section && has_reported_call_) return text.size();  // text between calls is dropped
     raw_ += text;
     (state_ == State::call ? body_ : loose_) += text;
     return text.size();
@@ -275,7 +275,7 @@ class TagCallStage final : public AnswerStage {
   }
 
   void taken() {
-    calls_told_ = true;
+    has_reported_call_ = true;
     raw_.clear();
     loose_.clear();
   }
@@ -283,14 +283,14 @@ class TagCallStage final : public AnswerStage {
   // Leaves the section, or the standalone call. Its other content is a call in plain JSON, or text that
   // looked like a call; pure markup is dropped.
   void settle() {
-    if (!trim(loose_).empty() && !tell_json()) content_.malformed(raw_);
+    if (!trim(loose_).empty() && !report_json_call()) content_.malformed(raw_);
     state_ = State::content;
     in_section_ = false;
   }
 
-  bool tell_json() {
+  bool report_json_call() {
     const auto value = parse_json(loose_);
-    if (calls_told_ || !value || !value->is_object()) return false;
+    if (has_reported_call_ || !value || !value->is_object()) return false;
     const boost::json::value* name = value->get_object().if_contains("name");
     const boost::json::value* arguments = value->get_object().if_contains("arguments");
     if (name == nullptr || !name->is_string() || arguments == nullptr || !arguments->is_object())
@@ -306,7 +306,7 @@ class TagCallStage final : public AnswerStage {
     if (state_ != State::content) return;
     raw_.clear();
     loose_.clear();
-    calls_told_ = false;
+    has_reported_call_ = false;
   }
 
   const TagFormat& format_;
@@ -315,10 +315,10 @@ class TagCallStage final : public AnswerStage {
   Markers content_markers_, section_markers_, call_markers_;
   State state_ = State::content;
   bool in_section_ = false;
-  bool calls_told_ = false;  // a call of this section was reported
-  std::string raw_;          // text of the section since its last call
-  std::string loose_;        // text outside markers and calls
-  std::string body_;         // body of the current call
+  bool has_reported_call_ = false;  // a call of this section was reported
+  std::string raw_;                 // text of the section since its last call
+  std::string loose_;               // text outside markers and calls
+  std::string body_;                // body of the current call
 };
 
 std::unique_ptr<AnswerStage> make_tag_stage(const ToolContext& context, std::string_view name) {
