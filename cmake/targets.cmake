@@ -54,9 +54,10 @@ endfunction()
 # each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
 # precompiled, beside the standard library's; PRECOMPILED_BY_TESTS: those of its tests. COLD: nothing of it runs for a token,
 # a request's text or a weight, so that clang inlines the smallest functions alone: a quarter less to compile, and smaller.
-# ALONE: expressions of the sources that PAGODA_UNITY does not join. FOLDERS_APART: each folder's names are its own. JOINED_TESTS: it joins the tests, too.
+# ALONE: expressions of the sources that PAGODA_UNITY does not join. FOLDERS_APART: each folder's names are its own. Tests are joined
+# by folders but for TESTS_ALONE.
 function(pagoda_library name)
-  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;FOLDERS_APART;JOINED_TESTS;COLD" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;FOLDERS_APART;COLD" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE;TESTS_ALONE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -101,9 +102,7 @@ function(pagoda_library name)
     pagoda_test_options(${name}_test)
     if(NOT PAGODA_CORE_ONLY)
       pagoda_precompile(${name}_test test ${ARG_PRECOMPILED_BY_TESTS})
-      if(ARG_JOINED_TESTS)
-        pagoda_join(${name}_test apart)
-      endif()
+      pagoda_join(${name}_test apart ${ARG_TESTS_ALONE})
     endif()
     add_test(NAME ${name}_test COMMAND ${name}_test)
     set_property(GLOBAL APPEND PROPERTY PAGODA_TEST_PROGRAMS ${name}_test)

@@ -8,15 +8,15 @@
 namespace pagoda {
 namespace {
 
-struct Read {
+struct ReadHint {
   CacheHint hint;
   Status status;
 };
 
-Read read(std::string_view body) {
+ReadHint read(std::string_view body) {
   const boost::json::value value = boost::json::parse(body);
   FieldReader fields(value.as_object());
-  Read out{.hint = read_cache_hint(fields), .status = {}};
+  ReadHint out{.hint = read_cache_hint(fields), .status = {}};
   out.status = fields.status();
   return out;
 }
@@ -62,7 +62,7 @@ TEST(CacheHintFields, WhatIsWrongIsNamed) {
       {R"({"tools":[{"cache_control":"ephemeral"}]})", "tools.0.cache_control"},
   };
   for (const auto& [body, param] : cases) {
-    const Read got = read(body);
+    const ReadHint got = read(body);
     EXPECT_FALSE(got.status.ok()) << body;
     EXPECT_EQ(got.status.param(), param) << body;
   }

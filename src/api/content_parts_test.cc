@@ -12,8 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-struct Read {
-  explicit Read(std::string_view part, Media media = Media::refused)
+struct ReadParts {
+  explicit ReadParts(std::string_view part, Media media = Media::refused)
       : owner(json::parse(concat(R"({"content":[)", part, "]}")).as_object()), fields(owner) {
     for (const ContentPart& each :
          read_parts(fields, "content", owner.at("content").as_array(), warnings, nullptr, media))
@@ -30,7 +30,7 @@ constexpr const char *kZebra = "emVicmEK", *kBraces = "e30=", *kMarked = "77u/w6
 
 TEST(FileParts, WithTextAreRead) {
   const auto text = [](std::string_view part) {
-    Read read(part);
+    ReadParts read(part);
     EXPECT_TRUE(read.fields.ok()) << part << read.fields.status().message();
     EXPECT_TRUE(read.warnings.empty()) << part;
     return read.text;
@@ -66,18 +66,18 @@ TEST(FileParts, WithoutTextAreRefusedOrNamed) {
           R"({"type":"file","file":{"file_id":"file-1"}})",
           R"({"type":"file"})",
       }) {
-    const Read refused(part);
+    const ReadParts refused(part);
     EXPECT_EQ(refused.fields.status().param(), "content.0.type") << part;
-    const Read named(part, Media::named);
+    const ReadParts named(part, Media::named);
     EXPECT_TRUE(named.fields.ok()) << part;
     EXPECT_FALSE(named.warnings.empty()) << part;
     EXPECT_NE(named.text.find("[file left out"), std::string::npos) << part;
   }
-  EXPECT_EQ(Read(R"({"type":"file","file":{"file_data":5}})").fields.status().param(),
+  EXPECT_EQ(ReadParts(R"({"type":"file","file":{"file_data":5}})").fields.status().param(),
             "content.0.file.file_data");
   for (const char* source :
        {R"("data":"JVBERi0xLjQK")", R"("media_type":"application/pdf","data":"emVicmEK")"})
-    EXPECT_EQ(Read(concat(R"({"type":"document","source":{"type":"base64",)", source, "}}"))
+    EXPECT_EQ(ReadParts(concat(R"({"type":"document","source":{"type":"base64",)", source, "}}"))
                   .fields.status()
                   .param(),
               "content.0.source.type");

@@ -11,10 +11,10 @@ namespace {
 std::string logged(LogLevel level, void (*log)(std::string_view, std::string_view),
                    std::string_view message) {
   set_log_level(level);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   log("engine", message);
   set_log_level(LogLevel::info);
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Log, HasVllmsForm) {

@@ -54,10 +54,10 @@ TEST(CpuListText, WrongOnesAreRefused) {
   }
 }
 
-class NumaFolder : public testing::Test {
+class NumaFolder : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / ("numa" + std::to_string(getpid()));
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("numa" + std::to_string(getpid()));
     std::filesystem::remove_all(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -32,7 +32,7 @@ class Pieces final : public FakeTokenizer {
   }
 };
 
-class Counted : public testing::Test {
+class Counted : public ::testing::Test {
  protected:
   void SetUp() override {
     backend_ = make_xgrammar_backend(tokenizer_, kPieces, {FakeTokenizer::kEos});
@@ -73,7 +73,7 @@ class Counted : public testing::Test {
           EXPECT_EQ(can, std::ranges::binary_search(next, token))
               << text << " and then " << tokenizer_.token_bytes(token);
         }
-      if (testing::Test::HasFailure()) return "";
+      if (::testing::Test::HasFailure()) return "";
       TokenId token = next[random_bits(seed, step, 0) % next.size()];
       if (random_bits(seed, step, 1) % 8 == 0 && std::ranges::binary_search(next, FakeTokenizer::kEos))
         token = FakeTokenizer::kEos;

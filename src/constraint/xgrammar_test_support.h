@@ -17,7 +17,7 @@ namespace pagoda {
 using Kind = GrammarSpec::Kind;
 inline constexpr std::int32_t kVocabulary = 300;  // the model knows more ids than the tokenizer
 
-class Xgrammar : public testing::Test {
+class Xgrammar : public ::testing::Test {
  protected:
   void SetUp() override {
     backend_ = make_xgrammar_backend(tokenizer_, kVocabulary, {FakeTokenizer::kEos});

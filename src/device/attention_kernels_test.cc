@@ -20,8 +20,6 @@
 namespace pagoda::device {
 namespace {
 
-const KernelContext kReference = {.backend = Backend::reference};
-
 enum class Way { rows, splits, tiles, tile_splits, tile_walk, bulk };
 
 struct Shape {
@@ -457,7 +455,7 @@ TEST(DeviceAttention, AWalkGoesOnBehindTheFirstSplits) {
 
 // In tiles of more rows, across splits, windows and chunks, and where a warpgroup has rows of another split
 // than its neighbour, or none.
-class DeviceAttentionByWarpgroups : public testing::TestWithParam<Element> {};
+class DeviceAttentionByWarpgroups : public ::testing::TestWithParam<Element> {};
 TEST_P(DeviceAttentionByWarpgroups, HasTheBitsOfTiles) {
   const Element element = GetParam();
   if (!KernelBench().device().has_warpgroups()) GTEST_SKIP() << "no warpgroups";
@@ -484,7 +482,7 @@ TEST_P(DeviceAttentionByWarpgroups, HasTheBitsOfTiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Caches, DeviceAttentionByWarpgroups,
-                         testing::Values(Element::bf16, Element::i8, Element::fp8), [](const auto& info) {
+                         ::testing::Values(Element::bf16, Element::i8, Element::fp8), [](const auto& info) {
                            return info.param == Element::bf16 ? "bf16"
                                   : info.param == Element::i8 ? "i8"
                                                               : "fp8";

@@ -23,7 +23,7 @@ struct Part {
   bool with_bias = false;
 };
 
-struct Case {
+struct FewCase {
   std::size_t rows = 1, k = 128;
   std::vector<Part> parts = {Part()};
   NormKind norm = NormKind::none;
@@ -42,7 +42,7 @@ struct Case {
 // One launch, and those that it stands for, over the same memory.
 class Both {
  public:
-  explicit Both(const Case& of) : of_(of), bench_(of.seed), columns_(of.columns()) {
+  explicit Both(const FewCase& of) : of_(of), bench_(of.seed), columns_(of.columns()) {
     x_ = bench_.put(random_floats(of.seed + 50, of.rows * of.k), "x");
     if (of.norm_weight) norm_weight_ = bench_.put(random_floats(of.seed + 51, of.k), "norm");
     if (of.norm_bias) norm_bias_ = bench_.put(random_floats(of.seed + 52, of.k), "norm's bias");
@@ -125,16 +125,16 @@ class Both {
     return args.out;
   }
 
-  const Case& of_;
+  const FewCase& of_;
   KernelBench bench_;
   std::size_t columns_;
   const float *x_ = nullptr, *norm_weight_ = nullptr, *norm_bias_ = nullptr;
   std::vector<KernelLaunches::Matrix> matrices_;
 };
 
-void expect_same(const Case& of) {
-  SCOPED_TRACE(testing::Message() << "seed " << of.seed << ": " << of.rows << " x " << of.columns() << " x "
-                                  << of.k << " of " << of.parts.size());
+void expect_same(const FewCase& of) {
+  SCOPED_TRACE(::testing::Message() << "seed " << of.seed << ": " << of.rows << " x " << of.columns() << " x "
+                                    << of.k << " of " << of.parts.size());
   Both both(of);
   const std::vector<float> got = both.at_once();
   EXPECT_TRUE(same_bits(got, both.one_by_one()));
@@ -150,13 +150,13 @@ TEST(FewKernels, NormsAndFunctionsHaveTheBitsOfLaunchesOneByOne) {
     const NormKind norm = std::array{NormKind::rms, NormKind::layer, NormKind::none}[seed % 3];
     const Element element = tile_element(seed / 3);
     const std::size_t step = step_of(element);
-    Case of = {.rows = between(seed, 0, 1, norm == NormKind::none ? 16 : most_norms()),
-               // A norm's threads are 128 or, from 1,024 elements on, 512.
-               .k = step * between(seed, 1, 1, (seed % 4 == 3 ? 1700 : 400) / step),
-               .norm = norm,
-               .norm_weight = seed % 7 != 0,
-               .norm_bias = norm == NormKind::layer && seed % 2 == 0,
-               .seed = seed};
+    FewCase of = {.rows = between(seed, 0, 1, norm == NormKind::none ? 16 : most_norms()),
+                  // A norm's threads are 128 or, from 1,024 elements on, 512.
+                  .k = step * between(seed, 1, 1, (seed % 4 == 3 ? 1700 : 400) / step),
+                  .norm = norm,
+                  .norm_weight = seed % 7 != 0,
+                  .norm_bias = norm == NormKind::layer && seed % 2 == 0,
+                  .seed = seed};
     if (seed % 4 != 0) of.function = kFunctions[seed % std::size(kFunctions)];
     of.gated = seed % 4 == 1 || seed % 4 == 3;
     of.accumulate = !of.function && seed % 8 == 0;
@@ -182,12 +182,12 @@ TEST(FewKernels, NormsOfLongRows) {
 TEST(FewKernels, MatricesOfSeveralTypesShareALaunch) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const std::size_t count = between(seed, 0, 2, kMostParts);
-    Case of = {.rows = between(seed, 1, 1, seed % 2 == 0 ? most_norms() : 16),
-               .k = 128 * between(seed, 2, 1, 9),
-               .parts = {},
-               .norm = seed % 2 == 0 ? NormKind::rms : NormKind::none,
-               .accumulate = seed % 3 == 0,
-               .seed = seed};
+    FewCase of = {.rows = between(seed, 1, 1, seed % 2 == 0 ? most_norms() : 16),
+                  .k = 128 * between(seed, 2, 1, 9),
+                  .parts = {},
+                  .norm = seed % 2 == 0 ? NormKind::rms : NormKind::none,
+                  .accumulate = seed % 3 == 0,
+                  .seed = seed};
     for (std::size_t i = 0; i < count; ++i)
       of.parts.push_back({.element = tile_element(between(seed, 10 + i, 0, 5)),
                           .n = between(seed, 20 + i, 1, 40) * (seed % 5 == 0 ? 1 : 2),

@@ -14,7 +14,7 @@
 namespace pagoda::device {
 namespace {
 
-using Form = KernelLaunches::Float8Form;
+using Float8Form = KernelLaunches::Float8Form;
 constexpr auto kLeast = 1.0f / (448.0f * 512.0f);
 
 // The slow way to the nearest number of 8 bits, ties to even.
@@ -175,7 +175,7 @@ TEST(Float8Rows, AreThoseOfNormsAndFunctions) {
   }
 }
 
-struct Case {
+struct Float8Case {
   Element element = Element::fp8;
   std::size_t rows = 1, n = 8, k = 128;
   bool with_bias = false, accumulate = false;
@@ -189,7 +189,7 @@ struct Product {
   Codes x;
 };
 // Rows [first, first + count) by themselves.
-Product product(const Case& of, Form form, std::size_t first, std::size_t count) {
+Product float8_product(const Float8Case& of, Float8Form form, std::size_t first, std::size_t count) {
   KernelBench bench(of.seed + first + count);
   const auto rows = static_cast<std::int32_t>(count), k = static_cast<std::int32_t>(of.k);
   QuantizeRowsArgs inputs = {.x = bench.put(part(of.x(), first * of.k, count * of.k), "x"),
@@ -211,21 +211,20 @@ Product product(const Case& of, Form form, std::size_t first, std::size_t count)
   return {bench.get(args.y, count * of.n), {bench.get(inputs.out, bytes), count, of.k, inputs.blocks != 0}};
 }
 
-bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
-
 TEST(Float8Products, AreRightAndHaveTheSameBitsInEveryForm) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
   for (std::uint64_t seed = 0; seed < (tries_all() ? 18 : 12); ++seed) {
-    const Case of = {.element = seed % 2 == 0 ? Element::fp8 : Element::fp8_blocks,
-                     .rows = between(seed, 0, 1, seed % 6 == 5 || seed >= 12 ? 200 : 70),
-                     .n = between(seed, 1, 1, 400),
-                     .k = 32 * between(seed, 2, 1, seed < 6 ? 60 : 20),
-                     .with_bias = seed % 4 < 2,
-                     .accumulate = seed / 4 % 2 == 0,
-                     .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-    const auto form = static_cast<Form>(seed % 6);
-    const Product all = product(of, form, 0, of.rows);
+    const Float8Case of = {.element = seed % 2 == 0 ? Element::fp8 : Element::fp8_blocks,
+                           .rows = between(seed, 0, 1, seed % 6 == 5 || seed >= 12 ? 200 : 70),
+                           .n = between(seed, 1, 1, 400),
+                           .k = 32 * between(seed, 2, 1, seed < 6 ? 60 : 20),
+                           .with_bias = seed % 4 < 2,
+                           .accumulate = seed / 4 % 2 == 0,
+                           .seed = seed};
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    const auto form = static_cast<Float8Form>(seed % 6);
+    const Product all = float8_product(of, form, 0, of.rows);
     const auto values = random_weights(of.element, of.seed, of.n, of.k).values, before = of.before(),
                bias = random_floats(of.seed + 70, of.n);
     for (std::size_t r = 0; r < of.rows; ++r)
@@ -240,16 +239,16 @@ TEST(Float8Products, AreRightAndHaveTheSameBitsInEveryForm) {
       }
     const std::size_t first = of.rows / 2;
     for (std::size_t other = 0; other < 6; ++other)
-      EXPECT_TRUE(
-          same_bits(product(of, static_cast<Form>(other), first, 1).y, part(all.y, first * of.n, of.n)));
+      EXPECT_TRUE(same_bits(float8_product(of, static_cast<Float8Form>(other), first, 1).y,
+                            part(all.y, first * of.n, of.n)));
   }
 }
 
 TEST(Float8Products, TakeTheFormThatFits) {
-  EXPECT_EQ(KernelLaunches::float8_form(1, 4096), Form::by_32_64);
-  EXPECT_EQ(KernelLaunches::float8_form(32, 6144), Form::by_48_64);
-  EXPECT_EQ(KernelLaunches::float8_form(64, 28672), Form::by_112_64);
-  EXPECT_EQ(KernelLaunches::float8_form(4096, 28672), Form::by_192_128);
+  EXPECT_EQ(KernelLaunches::float8_form(1, 4096), Float8Form::by_32_64);
+  EXPECT_EQ(KernelLaunches::float8_form(32, 6144), Float8Form::by_48_64);
+  EXPECT_EQ(KernelLaunches::float8_form(64, 28672), Float8Form::by_112_64);
+  EXPECT_EQ(KernelLaunches::float8_form(4096, 28672), Float8Form::by_192_128);
 }
 
 TEST(Float8Check, PassesADeviceThatIsAsExpected) {

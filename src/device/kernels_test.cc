@@ -14,15 +14,13 @@
 namespace pagoda::device {
 namespace {
 
-const KernelContext kReference = {.backend = Backend::reference};
-
 std::vector<std::uint16_t> bf16(const std::vector<float>& values) {
   std::vector<std::uint16_t> bits;
   for (const float value : values) bits.push_back(float_to_bfloat16(value));
   return bits;
 }
 
-std::size_t draw(std::uint64_t seed, std::uint64_t what, std::size_t least, std::size_t most) {
+std::size_t drawn_size(std::uint64_t seed, std::uint64_t what, std::size_t least, std::size_t most) {
   return least + random_bits(seed, 1, what) % (most - least + 1);
 }
 
@@ -34,7 +32,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& wanted
 
 TEST(DeviceKernels, RmsNorm) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    const std::size_t rows = draw(seed, 0, 1, 5), width = draw(seed, 1, 1, 300);
+    const std::size_t rows = drawn_size(seed, 0, 1, 5), width = drawn_size(seed, 1, 1, 300);
     const auto x = random_floats(seed, rows * width, 3), weight = random_floats(seed + 99, width);
     KernelBench bench(seed);
     float* const out = bench.make<float>(rows * width);
@@ -50,11 +48,11 @@ TEST(DeviceKernels, RmsNorm) {
 
 TEST(DeviceKernels, EmbeddingAndGather) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    const std::size_t rows = draw(seed, 0, 1, 9), width = draw(seed, 1, 1, 200), vocabulary = 17;
+    const std::size_t rows = drawn_size(seed, 0, 1, 9), width = drawn_size(seed, 1, 1, 200), vocabulary = 17;
     const auto table = random_floats(seed, vocabulary * width);
     std::vector<std::int32_t> ids;
     for (std::size_t i = 0; i < rows; ++i)
-      ids.push_back(static_cast<std::int32_t>(draw(seed, 10 + i, 0, 16)));
+      ids.push_back(static_cast<std::int32_t>(drawn_size(seed, 10 + i, 0, 16)));
     KernelBench bench(seed);
     float* const out = bench.make<float>(rows * width);
     float* const gathered = bench.make<float>(rows * width);
@@ -83,7 +81,8 @@ TEST(DeviceKernels, EmbeddingAndGather) {
 // In place, in rows that lie apart.
 TEST(DeviceKernels, LayerNorm) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    const std::size_t rows = draw(seed, 0, 1, 5), width = draw(seed, 1, 1, 300), apart = draw(seed, 2, 0, 9);
+    const std::size_t rows = drawn_size(seed, 0, 1, 5), width = drawn_size(seed, 1, 1, 300),
+                      apart = drawn_size(seed, 2, 0, 9);
     const std::size_t stride = width + apart;
     const auto weight = random_floats(seed + 99, width), bias = random_floats(seed + 98, width);
     std::vector<float> x = random_floats(seed, rows * stride, 3);
@@ -108,7 +107,7 @@ TEST(DeviceKernels, FunctionsOfFeedForwards) {
                                     Activation::relu, Activation::relu2, Activation::clamped_silu})
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       const bool gated = seed % 2 == 0;
-      const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300),
+      const std::size_t rows = drawn_size(seed, 0, 1, 4), width = drawn_size(seed, 1, 1, 300),
                         all = (gated ? 2 : 1) * width;
       const auto in = random_floats(seed, rows * all, 9);
       KernelBench bench(seed);
@@ -134,7 +133,7 @@ class RoundedRows {
  public:
   RoundedRows(std::uint64_t seed, std::size_t width)
       : bench_(seed),
-        rows_(static_cast<std::int32_t>(draw(seed, 0, 1, 11))),
+        rows_(static_cast<std::int32_t>(drawn_size(seed, 0, 1, 11))),
         width_(static_cast<std::int32_t>(width)),
         slab_rows_(seed % 3 == 0 ? 0 : rows_),
         x_(random_floats(seed, 2 * count(), 3)),
@@ -193,9 +192,9 @@ class RoundedRows {
 
 TEST(DeviceKernels, RoundedOutputsHaveTheBitsOfALaunchThatRounds) {
   for (std::uint64_t seed = 0; seed < 18; ++seed) {
-    const std::size_t width = seed % 6 == 5   ? draw(seed, 1, 4000, 9000) / 4 * 4
-                              : seed % 3 == 0 ? draw(seed, 1, 1, 1300)
-                                              : draw(seed, 1, 1, 300) * 8;
+    const std::size_t width = seed % 6 == 5   ? drawn_size(seed, 1, 4000, 9000) / 4 * 4
+                              : seed % 3 == 0 ? drawn_size(seed, 1, 1, 1300)
+                                              : drawn_size(seed, 1, 1, 300) * 8;
     SCOPED_TRACE(::testing::Message() << "seed " << seed << ", width " << width);
     RoundedRows rows(seed, width);
     rows.norm(seed % 2 == 0);
@@ -205,7 +204,7 @@ TEST(DeviceKernels, RoundedOutputsHaveTheBitsOfALaunchThatRounds) {
 
 TEST(DeviceKernels, AddRowsAndSoftcap) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const std::size_t rows = draw(seed, 0, 1, 4), width = draw(seed, 1, 1, 300);
+    const std::size_t rows = drawn_size(seed, 0, 1, 4), width = drawn_size(seed, 1, 1, 300);
     const auto x = random_floats(seed, rows * width, 4), y = random_floats(seed + 1, rows * width, 40),
                gate = random_floats(seed + 2, rows, 3);
     const bool gated = seed % 2 == 0;
@@ -230,7 +229,8 @@ TEST(DeviceKernels, AddRowsAndSoftcap) {
 TEST(DeviceKernels, Linear) {
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     SCOPED_TRACE(seed);
-    const std::size_t rows = draw(seed, 0, 1, 35), n = draw(seed, 1, 1, 50), k = draw(seed, 2, 1, 90);
+    const std::size_t rows = drawn_size(seed, 0, 1, 35), n = drawn_size(seed, 1, 1, 50),
+                      k = drawn_size(seed, 2, 1, 90);
     const bool whole = seed % 2 == 0, with_bias = seed % 4 < 2, accumulate = seed % 3 == 0;
     const auto x = random_floats(seed, rows * k), w = random_floats(seed + 50, n * k);
     const auto bias = random_floats(seed + 70, n), before = random_floats(seed + 80, rows * n);

@@ -13,9 +13,7 @@
 namespace pagoda::device {
 namespace {
 
-const KernelContext kReference = {.backend = Backend::reference};
-
-std::int32_t draw(std::uint64_t seed, std::uint64_t what, std::int32_t least, std::int32_t most) {
+std::int32_t drawn_count(std::uint64_t seed, std::uint64_t what, std::int32_t least, std::int32_t most) {
   return least +
          static_cast<std::int32_t>(random_bits(seed, 1, what) % static_cast<std::uint64_t>(most - least + 1));
 }
@@ -25,14 +23,14 @@ TEST(MixtureKernels, RouteAsTheReference) {
     SCOPED_TRACE(seed);
     RoutingRule rule;
     rule.score = static_cast<RouterScore>(seed % 3);
-    rule.num_groups = seed % 4 == 3 ? draw(seed, 0, 2, 6) : 1;
-    rule.groups_used = draw(seed, 1, 1, rule.num_groups);
-    rule.num_experts = rule.num_groups * draw(seed, 2, 1, 12);
-    rule.per_token = draw(seed, 3, 1, rule.num_experts / rule.num_groups * rule.groups_used);
+    rule.num_groups = seed % 4 == 3 ? drawn_count(seed, 0, 2, 6) : 1;
+    rule.groups_used = drawn_count(seed, 1, 1, rule.num_groups);
+    rule.num_experts = rule.num_groups * drawn_count(seed, 2, 1, 12);
+    rule.per_token = drawn_count(seed, 3, 1, rule.num_experts / rule.num_groups * rule.groups_used);
     rule.group_is_best_two = seed % 2 == 0;
     rule.renormalize = seed % 5 == 0;
     rule.scale = 1.5f;
-    const std::int32_t rows = draw(seed, 4, 1, 5);
+    const std::int32_t rows = drawn_count(seed, 4, 1, 5);
     const auto experts = static_cast<std::size_t>(rule.num_experts);
     const auto pairs = static_cast<std::size_t>(rows * rule.per_token);
     auto logits = random_floats(seed, static_cast<std::size_t>(rows) * experts, 3);
@@ -73,7 +71,7 @@ TEST(MixtureKernels, RouteAsTheReference) {
 // route_and_group() sorts as group_pairs() does.
 TEST(MixtureKernels, ASingleRowIsSortedWhileItIsRouted) {
   for (const auto& [per_token, experts] : {std::pair{1, 4}, {8, 128}, {33, 40}}) {
-    SCOPED_TRACE(testing::Message() << per_token << " of " << experts);
+    SCOPED_TRACE(::testing::Message() << per_token << " of " << experts);
     const auto pairs = static_cast<std::size_t>(per_token);
     const auto most = static_cast<std::size_t>(most_tiles(per_token, experts));
     KernelBench bench(1);
@@ -106,12 +104,12 @@ TEST(MixtureKernels, ASingleRowIsSortedWhileItIsRouted) {
 TEST(MixtureKernels, PairsAreSortedByExpert) {
   for (const auto& [pairs, experts] :
        {std::pair{1, 1}, {1, 128}, {8, 128}, {64, 3}, {65, 5}, {333, 1024}, {2000, 60}}) {
-    SCOPED_TRACE(testing::Message() << pairs << " pairs of " << experts);
+    SCOPED_TRACE(::testing::Message() << pairs << " pairs of " << experts);
     const auto seed = static_cast<std::uint64_t>(pairs);
     std::vector<std::int32_t> chosen;
     for (std::int32_t pair = 0; pair < pairs; ++pair)
       chosen.push_back(pair % 5 == 0 ? experts - 1
-                                     : draw(seed, static_cast<std::uint64_t>(pair), 0, experts - 1));
+                                     : drawn_count(seed, static_cast<std::uint64_t>(pair), 0, experts - 1));
     KernelBench bench(seed);
     const auto most = static_cast<std::size_t>(most_tiles(pairs, experts));
     auto* const slots = bench.make<std::int32_t>(static_cast<std::size_t>(pairs));
@@ -144,9 +142,9 @@ TEST(MixtureKernels, PairsAreSortedByExpert) {
 TEST(MixtureKernels, ProductsOfSortedPairs) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
-    const std::int32_t rows = draw(seed, 0, 1, 30), per_token = draw(seed, 1, 1, 3),
-                       experts = draw(seed, 2, per_token, 9), n = draw(seed, 3, 1, 40),
-                       k = draw(seed, 4, 1, 70);
+    const std::int32_t rows = drawn_count(seed, 0, 1, 30), per_token = drawn_count(seed, 1, 1, 3),
+                       experts = drawn_count(seed, 2, per_token, 9), n = drawn_count(seed, 3, 1, 40),
+                       k = drawn_count(seed, 4, 1, 70);
     const bool weighed = seed % 3 == 0, with_bias = seed % 2 == 0, accumulate = seed % 4 == 1;
     const auto size = [](std::int32_t a, std::int32_t b) {
       return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
@@ -159,7 +157,7 @@ TEST(MixtureKernels, ProductsOfSortedPairs) {
     for (std::int32_t row = 0; row < rows; ++row)  // as one draws without putting back; uneven
       for (std::int32_t j = 0; j < per_token; ++j)
         chosen.push_back(
-            std::min(experts - per_token, draw(seed, 50 + static_cast<std::uint64_t>(row), 0, 3)) + j);
+            std::min(experts - per_token, drawn_count(seed, 50 + static_cast<std::uint64_t>(row), 0, 3)) + j);
     // Rows [first, rows) by themselves.
     const auto mix = [&](std::int32_t first) {
       const std::int32_t count = rows - first, pairs = count * per_token;

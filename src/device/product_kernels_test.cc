@@ -12,10 +12,11 @@
 namespace pagoda::device {
 namespace {
 
-using Form = KernelLaunches::ProductForm;
-constexpr Form kForms[] = {Form::few, Form::several, Form::some, Form::wide, Form::many};
+using ProductForm = KernelLaunches::ProductForm;
+constexpr ProductForm kForms[] = {ProductForm::few, ProductForm::several, ProductForm::some,
+                                  ProductForm::wide, ProductForm::many};
 
-struct Case {
+struct ProductCase {
   Element element = Element::bf16;
   std::size_t rows = 1, n = 8, k = 128;
   bool with_bias = false, accumulate = false;
@@ -28,8 +29,8 @@ struct Case {
 };
 
 // Rows [first, first + count) by themselves; of an emulated device with clusters of blocks, or without.
-std::vector<float> product(const Case& of, Form form, std::size_t first, std::size_t count,
-                           bool clusters = true) {
+std::vector<float> product_in_form(const ProductCase& of, ProductForm form, std::size_t first,
+                                   std::size_t count, bool clusters = true) {
   KernelBench bench({.seed = of.seed + first + count, .clusters = clusters});
   LinearArgs args;
   args.x = bench.put(part(of.x(), first * of.k, count * of.k), "x");
@@ -47,7 +48,7 @@ std::vector<float> product(const Case& of, Form form, std::size_t first, std::si
   return bench.get(args.y, count * of.n);
 }
 
-void expect_right(const Case& of, const std::vector<float>& got) {
+void expect_right(const ProductCase& of, const std::vector<float>& got) {
   const auto x = of.x(), values = of.weights().values, bias = of.bias(), before = of.before();
   ASSERT_EQ(got.size(), of.rows * of.n);
   for (std::size_t r = 0; r < of.rows; ++r)
@@ -65,28 +66,29 @@ void expect_right(const Case& of, const std::vector<float>& got) {
 
 TEST(ProductKernels, AreRightOverRandomShapes) {
   for (std::uint64_t seed = 0; seed < 5 * std::size(kTileElements); ++seed) {
-    const Form form = kForms[seed % std::size(kForms)];
+    const ProductForm form = kForms[seed % std::size(kForms)];
     const Element element = tile_element(seed / 5);
     const std::size_t step = step_of(element);
-    const Case of = {.element = element,
-                     .rows = between(seed, 0, 1, form == Form::few ? 20 : 70),
-                     .n = between(seed, 1, 1, 70),
-                     .k = step * between(seed, 2, 1, 400 / step),
-                     .with_bias = seed % 2 == 0,
-                     .accumulate = seed / 4 % 2 == 0,
-                     .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-    expect_right(of, product(of, form, 0, of.rows));
+    const ProductCase of = {.element = element,
+                            .rows = between(seed, 0, 1, form == ProductForm::few ? 20 : 70),
+                            .n = between(seed, 1, 1, 70),
+                            .k = step * between(seed, 2, 1, 400 / step),
+                            .with_bias = seed % 2 == 0,
+                            .accumulate = seed / 4 % 2 == 0,
+                            .seed = seed};
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    expect_right(of, product_in_form(of, form, 0, of.rows));
   }
 }
 
 // Each form goes through its ring of stages more than once.
 TEST(ProductKernels, AreRightOverManyStages) {
   for (const Element element : kTileElements)
-    for (const Form form : kForms) {
-      const Case of = {.element = element, .rows = 3, .n = 11, .k = 1664, .seed = 5};
-      SCOPED_TRACE(testing::Message() << static_cast<int>(element) << " form " << static_cast<int>(form));
-      expect_right(of, product(of, form, 0, of.rows));
+    for (const ProductForm form : kForms) {
+      const ProductCase of = {.element = element, .rows = 3, .n = 11, .k = 1664, .seed = 5};
+      SCOPED_TRACE(::testing::Message() << static_cast<int>(element) << " form " << static_cast<int>(form));
+      expect_right(of, product_in_form(of, form, 0, of.rows));
     }
 }
 
@@ -97,36 +99,38 @@ TEST(ProductKernels, ClustersHaveTheBitsOfBlocksAlone) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const Element element = tile_element(seed);
     const std::size_t step = step_of(element);
-    const Case of = {.element = element,
-                     .rows = between(seed, 0, 1, 150),
-                     .n = between(seed, 1, 1, 150),
-                     .k = step * between(seed, 2, 1, 1700 / step),
-                     .accumulate = seed % 2 == 0,
-                     .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-    for (const Form form : {Form::several, Form::some})
-      EXPECT_TRUE(same_bits(product(of, form, 0, of.rows), product(of, form, 0, of.rows, false)));
+    const ProductCase of = {.element = element,
+                            .rows = between(seed, 0, 1, 150),
+                            .n = between(seed, 1, 1, 150),
+                            .k = step * between(seed, 2, 1, 1700 / step),
+                            .accumulate = seed % 2 == 0,
+                            .seed = seed};
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    for (const ProductForm form : {ProductForm::several, ProductForm::some})
+      EXPECT_TRUE(
+          same_bits(product_in_form(of, form, 0, of.rows), product_in_form(of, form, 0, of.rows, false)));
   }
 }
 
-constexpr Form kBulkForms[] = {Form::bulk_64, Form::bulk_128, Form::bulk_256},
-               kNarrowForms[] = {Form::narrow_32,  Form::narrow_48, Form::narrow_64,
-                                 Form::narrow_112, Form::tall_64,   Form::tall_112};
-
-bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
+constexpr ProductForm kBulkForms[] = {ProductForm::bulk_64, ProductForm::bulk_128, ProductForm::bulk_256},
+                      kNarrowForms[] = {ProductForm::narrow_32, ProductForm::narrow_48,
+                                        ProductForm::narrow_64, ProductForm::narrow_112,
+                                        ProductForm::tall_64,   ProductForm::tall_112};
 
 // A form by warpgroups is right, has the bits of tiles, and a row alone has those that it has among others.
-void expect_bits_of_tiles(const Case& of, Form form) {
-  SCOPED_TRACE(testing::Message() << "seed " << of.seed << ": " << of.rows << " x " << of.n << " x " << of.k);
-  const std::vector<float> all = product(of, form, 0, of.rows);
+void expect_bits_of_tiles(const ProductCase& of, ProductForm form) {
+  SCOPED_TRACE(::testing::Message() << "seed " << of.seed << ": " << of.rows << " x " << of.n << " x "
+                                    << of.k);
+  const std::vector<float> all = product_in_form(of, form, 0, of.rows);
   expect_right(of, all);
-  EXPECT_TRUE(same_bits(all, product(of, Form::several, 0, of.rows)));
+  EXPECT_TRUE(same_bits(all, product_in_form(of, ProductForm::several, 0, of.rows)));
   const std::size_t first = of.rows / 2;
-  EXPECT_TRUE(same_bits(product(of, form, first, 1), part(all, first * of.n, of.n)));
+  EXPECT_TRUE(same_bits(product_in_form(of, form, first, 1), part(all, first * of.n, of.n)));
 }
 
 // A product of k up to `most`, a multiple of `step`, in a form of kBulkForms.
-Case of_many_rows(Element element, std::size_t step, std::size_t most, std::uint64_t seed) {
+ProductCase of_many_rows(Element element, std::size_t step, std::size_t most, std::uint64_t seed) {
   const std::size_t tile = std::size_t{64} << seed % 3;
   return {.element = element,
           .rows = between(seed, 0, 1, tile + tile / 2),
@@ -159,14 +163,15 @@ TEST(ProductKernels, WidenedOnesHaveTheBitsOfTiles) {
 TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const Form form = kBulkForms[seed % 3];
+    const ProductForm form = kBulkForms[seed % 3];
     const std::size_t tile = std::size_t{64} << seed % 3, width = 128 * between(seed, 1, 1, 3);
-    const Case of = {.rows = between(seed, 0, 1, 2 * tile + tile / 2),
-                     .n = 2 * width,
-                     .k = 8 * between(seed, 2, 1, 40),
-                     .with_bias = seed % 2 == 0,
-                     .seed = seed};
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
+    const ProductCase of = {.rows = between(seed, 0, 1, 2 * tile + tile / 2),
+                            .n = 2 * width,
+                            .k = 8 * between(seed, 2, 1, 40),
+                            .with_bias = seed % 2 == 0,
+                            .seed = seed};
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ": " << of.rows << " x " << of.n << " x " << of.k);
     KernelBench bench(seed);
     const auto rows = static_cast<std::int32_t>(of.rows), n = static_cast<std::int32_t>(width);
     const auto elements = static_cast<std::size_t>(slab_elements(rows, n));
@@ -185,7 +190,7 @@ TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
     ASSERT_TRUE(bench.run().linear_gated(args, form).ok());
     auto* const wanted = bench.make<std::uint16_t>(elements);
     ASSERT_TRUE(bench.run()
-                    .activate({.in = bench.put(product(of, Form::several, 0, of.rows)),
+                    .activate({.in = bench.put(product_in_form(of, ProductForm::several, 0, of.rows)),
                                .width = n,
                                .slab_rows = rows,
                                .rounded = wanted},
@@ -199,14 +204,14 @@ TEST(ProductKernels, GatedOnesOfWarpgroupsHaveTheBitsOfLaunchesOneByOne) {
 TEST(ProductKernels, NarrowOnesHaveTheBitsOfTiles) {
   if (!has_warpgroups()) GTEST_SKIP() << "the device has no products of warpgroups";
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
-    const Form form = kNarrowForms[seed % 6];
+    const ProductForm form = kNarrowForms[seed % 6];
     const bool of_32 = seed / 6 % 2 == 0;
-    const Case of = {.rows = of_32 ? between(seed, 0, 1, 32) : between(seed, 0, 33, 140),
-                     .n = between(seed, 1, 1, 300),
-                     .k = 8 * between(seed, 2, 1, seed < (tries_all() ? 12 : 6) ? 250 : 60),
-                     .with_bias = seed % 4 < 2,
-                     .accumulate = seed / 12 == 0,
-                     .seed = seed};
+    const ProductCase of = {.rows = of_32 ? between(seed, 0, 1, 32) : between(seed, 0, 33, 140),
+                            .n = between(seed, 1, 1, 300),
+                            .k = 8 * between(seed, 2, 1, seed < (tries_all() ? 12 : 6) ? 250 : 60),
+                            .with_bias = seed % 4 < 2,
+                            .accumulate = seed / 12 == 0,
+                            .seed = seed};
     expect_bits_of_tiles(of, form);
   }
 }
@@ -228,7 +233,7 @@ TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
       {KernelId::linear_narrow_32_32_bf16, narrow_tile(32, 32), narrow_threads(32), 29, 2},
       {KernelId::linear_narrow_64_128_bf16, narrow_tile(64, 128), narrow_threads(128), 300, 2}};
   for (const auto& [id, tile, threads, rows, clusters] : all_launches) {
-    const Case of = {.rows = rows, .n = 300, .k = 72, .seed = 9};
+    const ProductCase of = {.rows = rows, .n = 300, .k = 72, .seed = 9};
     KernelBench bench(of.seed + clusters);
     LinearArgs args = {.x = bench.put(of.x()), .weight = bench.put(of.weights().stored)};
     args.y = bench.make<float>(of.rows * of.n, "y");
@@ -247,30 +252,30 @@ TEST(ProductKernels, ClustersOfWarpgroupsGoFromTileToTile) {
     ASSERT_TRUE(launch(bench.device(), bench.stream(), kernel(bench.device(), id), shape, args).ok());
     const std::vector<float> all = bench.get(args.y, of.rows * of.n);
     expect_right(of, all);
-    EXPECT_TRUE(same_bits(all, product(of, Form::wide, 0, of.rows)));
+    EXPECT_TRUE(same_bits(all, product_in_form(of, ProductForm::wide, 0, of.rows)));
   }
 }
 
 TEST(ProductKernels, BitsDependOnTheRowAlone) {
   for (const Element element : kTileElements) {
-    const Case of = {.element = element,
-                     .rows = 130,
-                     .n = 10,
-                     .k = element == Element::bf16  ? 424u
-                          : element >= Element::fp8 ? 416u
-                          : element == Element::q4  ? 448u
-                                                    : 384u,  // ends in a stage
-                     .with_bias = element != Element::q4,
-                     .accumulate = true,
-                     .seed = 11};
+    const ProductCase of = {.element = element,
+                            .rows = 130,
+                            .n = 10,
+                            .k = element == Element::bf16  ? 424u
+                                 : element >= Element::fp8 ? 416u
+                                 : element == Element::q4  ? 448u
+                                                           : 384u,  // ends in a stage
+                            .with_bias = element != Element::q4,
+                            .accumulate = true,
+                            .seed = 11};
     SCOPED_TRACE(static_cast<int>(element));
-    const std::vector<float> all = product(of, Form::many, 0, of.rows);
+    const std::vector<float> all = product_in_form(of, ProductForm::many, 0, of.rows);
     expect_right(of, all);
-    for (const Form form : kForms)
+    for (const ProductForm form : kForms)
       for (const auto& [first, count] :
            {std::pair{0, 1}, {129, 1}, {64, 1}, {5, 3}, {127, 3}, {40, 16}, {113, 17}, {33, 64}, {0, 130}}) {
         const auto from = static_cast<std::size_t>(first), rows = static_cast<std::size_t>(count);
-        EXPECT_TRUE(same_bits(product(of, form, from, rows), part(all, from * of.n, rows * of.n)))
+        EXPECT_TRUE(same_bits(product_in_form(of, form, from, rows), part(all, from * of.n, rows * of.n)))
             << "form " << static_cast<int>(form) << ", rows from " << first << ", " << count;
       }
   }
@@ -278,15 +283,15 @@ TEST(ProductKernels, BitsDependOnTheRowAlone) {
 
 // Two matrices of different types side by side: LinearArgs::stride.
 TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
-  const Case first = {.element = Element::q4_k, .rows = 20, .n = 18, .k = 256, .seed = 1};
-  const Case second = {.element = Element::q6_k, .rows = 20, .n = 10, .k = 256, .seed = 1};
+  const ProductCase first = {.element = Element::q4_k, .rows = 20, .n = 18, .k = 256, .seed = 1};
+  const ProductCase second = {.element = Element::q6_k, .rows = 20, .n = 10, .k = 256, .seed = 1};
   const std::size_t width = first.n + second.n;
   for (const bool tiles : {true, false})
     for (const std::size_t rows : {std::size_t{3}, first.rows}) {
       KernelBench bench(1);
       const auto x = bench.put(part(first.x(), 0, rows * first.k));
       auto* const rounded = room_for_rounded(bench, rows, first.k);
-      const auto multiply = [&](const Case& of, float* y, std::size_t stride) {
+      const auto multiply = [&](const ProductCase& of, float* y, std::size_t stride) {
         LinearArgs args = {.x = x, .weight = bench.put(of.weights().stored), .y = y};
         args.rows = static_cast<std::int32_t>(rows);
         args.n = static_cast<std::int32_t>(of.n);
@@ -315,7 +320,7 @@ TEST(ProductKernels, PartsOfARowLieBesideEachOther) {
 // Codes of 4 bits times scales of 8 are exact in bfloat16, and a row's number multiplies what is finished:
 // the bits are those of products of bfloat16, times that.
 TEST(ProductKernels, ScaledFloatsOf4BitsHaveTheBitsOfBfloat16TimesTheRowsNumber) {
-  for (const Form form : kForms) {
+  for (const ProductForm form : kForms) {
     const std::size_t rows = 5, n = 11, k = 672;
     Weights ones = {.element = Element::nvfp4, .stored = {}, .values = std::vector<float>(n * k)};
     append_floats4_scaled(ones, 4, n, k, true);
@@ -349,16 +354,16 @@ TEST(ProductKernels, ScaledFloatsOf4BitsHaveTheBitsOfBfloat16TimesTheRowsNumber)
 
 // Rows that are infinite or not a number stay among themselves.
 TEST(ProductKernels, RowsDoNotSeeEachOther) {
-  const Case of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
-  std::vector<Form> forms(std::begin(kForms), std::end(kForms));
+  const ProductCase of = {.rows = 16, .n = 16, .k = 128, .seed = 3};
+  std::vector<ProductForm> forms(std::begin(kForms), std::end(kForms));
   if (has_warpgroups()) {
     forms.insert(forms.end(), std::begin(kBulkForms), std::end(kBulkForms));
     forms.insert(forms.end(), std::begin(kNarrowForms), std::end(kNarrowForms));
   }
-  for (const Form form : forms) {
+  for (const ProductForm form : forms) {
     KernelBench bench(1);
     std::vector<float> x = of.x();
-    const std::vector<float> wanted = product(of, form, 0, 1);
+    const std::vector<float> wanted = product_in_form(of, form, 0, 1);
     for (std::size_t i = of.k; i < x.size(); ++i) x[i] = i % 2 == 0 ? INFINITY : NAN;
     LinearArgs args = {.x = bench.put(x), .weight = bench.put(of.weights().stored)};
     args.y = bench.make<float>(of.rows * of.n);
@@ -425,37 +430,37 @@ TEST(ProductKernels, PairsOfExpertsHaveTheBitsOfTheirRowAlone) {
 }
 
 TEST(ProductKernels, FormsAreChosenBySize) {
-  EXPECT_EQ(KernelLaunches::product_form(1, 4096), Form::few);
-  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows(), 128256), Form::few);
-  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows() + 1, 4096), Form::several);
-  EXPECT_EQ(KernelLaunches::product_form(32, 128256), Form::several);
-  EXPECT_EQ(KernelLaunches::product_form(33, 4096), Form::some);
-  EXPECT_EQ(KernelLaunches::product_form(64, 128256), Form::wide);
-  EXPECT_EQ(KernelLaunches::product_form(256, 4096), Form::wide);
-  EXPECT_EQ(KernelLaunches::product_form(65, 4096), Form::some);
-  EXPECT_EQ(KernelLaunches::product_form(256, 28672), Form::many);
-  EXPECT_EQ(KernelLaunches::product_form(2048, 4096), Form::many);
-  EXPECT_EQ(KernelLaunches::bulk_form(256, 4096), Form::bulk_64);
-  EXPECT_EQ(KernelLaunches::bulk_form(256, 6144), Form::bulk_128);
-  EXPECT_EQ(KernelLaunches::bulk_form(256, 28672), Form::bulk_256);
-  EXPECT_EQ(KernelLaunches::bulk_form(512, 28672), Form::bulk_256);
-  EXPECT_EQ(KernelLaunches::bulk_form(4096, 128256), Form::bulk_256);
-  EXPECT_EQ(KernelLaunches::bulk_form(2048, 4096), Form::bulk_256);
-  EXPECT_EQ(KernelLaunches::narrow_form(32, 4096), Form::narrow_32);
-  EXPECT_EQ(KernelLaunches::narrow_form(32, 6144), Form::narrow_48);
-  EXPECT_EQ(KernelLaunches::narrow_form(32, 28672), Form::narrow_112);
-  EXPECT_EQ(KernelLaunches::narrow_form(64, 128256), Form::narrow_112);
-  EXPECT_EQ(KernelLaunches::narrow_form(128, 4096), Form::narrow_64);
+  EXPECT_EQ(KernelLaunches::product_form(1, 4096), ProductForm::few);
+  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows(), 128256), ProductForm::few);
+  EXPECT_EQ(KernelLaunches::product_form(KernelLaunches::few_rows() + 1, 4096), ProductForm::several);
+  EXPECT_EQ(KernelLaunches::product_form(32, 128256), ProductForm::several);
+  EXPECT_EQ(KernelLaunches::product_form(33, 4096), ProductForm::some);
+  EXPECT_EQ(KernelLaunches::product_form(64, 128256), ProductForm::wide);
+  EXPECT_EQ(KernelLaunches::product_form(256, 4096), ProductForm::wide);
+  EXPECT_EQ(KernelLaunches::product_form(65, 4096), ProductForm::some);
+  EXPECT_EQ(KernelLaunches::product_form(256, 28672), ProductForm::many);
+  EXPECT_EQ(KernelLaunches::product_form(2048, 4096), ProductForm::many);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 4096), ProductForm::bulk_64);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 6144), ProductForm::bulk_128);
+  EXPECT_EQ(KernelLaunches::bulk_form(256, 28672), ProductForm::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(512, 28672), ProductForm::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(4096, 128256), ProductForm::bulk_256);
+  EXPECT_EQ(KernelLaunches::bulk_form(2048, 4096), ProductForm::bulk_256);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 4096), ProductForm::narrow_32);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 6144), ProductForm::narrow_48);
+  EXPECT_EQ(KernelLaunches::narrow_form(32, 28672), ProductForm::narrow_112);
+  EXPECT_EQ(KernelLaunches::narrow_form(64, 128256), ProductForm::narrow_112);
+  EXPECT_EQ(KernelLaunches::narrow_form(128, 4096), ProductForm::narrow_64);
   if (has_warpgroups()) {
     KernelBench bench;
     const auto form = [&](std::int32_t rows, std::int32_t n) {
       return bench.run().warpgroup_form(Element::bf16, rows, n);
     };
-    EXPECT_EQ(form(256, 4096), Form::tall_64);
-    EXPECT_EQ(form(256, 6144), Form::tall_112);
-    EXPECT_EQ(form(256, 28672), Form::bulk_256);
-    EXPECT_EQ(form(128, 4096), Form::narrow_64);
-    EXPECT_EQ(form(512, 4096), Form::bulk_128);
+    EXPECT_EQ(form(256, 4096), ProductForm::tall_64);
+    EXPECT_EQ(form(256, 6144), ProductForm::tall_112);
+    EXPECT_EQ(form(256, 28672), ProductForm::bulk_256);
+    EXPECT_EQ(form(128, 4096), ProductForm::narrow_64);
+    EXPECT_EQ(form(512, 4096), ProductForm::bulk_128);
   }
   EXPECT_FALSE(KernelLaunches::supports_product_tiles(Element::f32, 128));
   EXPECT_TRUE(KernelLaunches::supports_product_tiles(Element::bf16, 40));

@@ -20,6 +20,8 @@ inline std::size_t step_of(Element element) {
   return element == Element::bf16 ? 8 : element >= Element::fp8 ? 32 : element == Element::q4 ? 64 : 128;
 }
 
+inline bool has_warpgroups() { return KernelBench().device().has_warpgroups(); }
+
 inline float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(value)); }
 
 inline std::uint64_t drawn(std::uint64_t seed, std::uint64_t what) { return random_bits(seed, 5, what); }

@@ -7,8 +7,12 @@
 
 #include "device/kernel_launches.h"
 #include "device/test_device.h"
+#include "kernels/backend.h"
 
 namespace pagoda::device {
+
+// Kernels are compared with it.
+inline const KernelContext kReference = {.backend = Backend::reference};
 
 class KernelBench {
  public:

@@ -24,8 +24,9 @@ std::shared_ptr<AdapterSet> new_set() {
   return std::make_shared<AdapterSet>(AdapterLimits{.max_adapters = 4, .max_rank = 64});
 }
 
-std::unique_ptr<DeviceModelRunner> open_runner(const std::string& model, std::shared_ptr<AdapterSet> adapters,
-                                               const std::string& dtype, const DeviceKernels& kernels = {}) {
+std::unique_ptr<DeviceModelRunner> open_adapted(const std::string& model,
+                                                std::shared_ptr<AdapterSet> adapters,
+                                                const std::string& dtype, const DeviceKernels& kernels = {}) {
   auto source = ModelSource::open(model);
   if (!source) {
     ADD_FAILURE() << source.error().message();
@@ -42,13 +43,13 @@ std::unique_ptr<DeviceModelRunner> open_runner(const std::string& model, std::sh
 }
 
 // A model whose matrices take tiles, gated feed-forwards and a head of its own.
-constexpr std::int64_t kHidden = 128, kInner = 192, kVocabulary = 64;
+constexpr std::int64_t kHidden = 128, kInner = 192, kAdaptedVocabulary = 64;
 struct Module {
   std::string name;
   std::int64_t rows, columns;
 };
 std::vector<Module> modules() {
-  std::vector<Module> all = {{"lm_head", kVocabulary, kHidden}};
+  std::vector<Module> all = {{"lm_head", kAdaptedVocabulary, kHidden}};
   for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
     all.push_back({layer + "self_attn.q_proj", kHidden, kHidden});
     all.push_back({layer + "self_attn.k_proj", 64, kHidden});
@@ -74,8 +75,9 @@ void write_model(const std::string& where) {
     "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "vocab_size": 64, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
     "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2})";
-  std::vector<FamilyTensor> tensors = {tensor("model.embed_tokens.weight", kVocabulary, kHidden, 0, 0.2),
-                                       tensor("model.norm.weight", kHidden, 0, 1, 0.2)};
+  std::vector<FamilyTensor> tensors = {
+      tensor("model.embed_tokens.weight", kAdaptedVocabulary, kHidden, 0, 0.2),
+      tensor("model.norm.weight", kHidden, 0, 1, 0.2)};
   for (const std::string layer : {"model.layers.0.", "model.layers.1."})
     for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
       tensors.push_back(tensor(layer + norm + ".weight", kHidden, 0, 1, 0.2));
@@ -113,7 +115,7 @@ TEST_P(PeftOnDevice, AnswersAsPeftDoes) {
   const std::string folder = kAdaptersOfPeft + GetParam();
   const boost::json::object golden = read_json_lines(folder + "/golden.jsonl").front();
   const auto set = new_set();
-  const auto runner = open_runner(kModels + std::string(golden.at("model").as_string()), set, "float32");
+  const auto runner = open_adapted(kModels + std::string(golden.at("model").as_string()), set, "float32");
   ASSERT_NE(runner, nullptr);
   const auto added = set->add("own", *Adapter::open(folder, 1, {}));
   ASSERT_TRUE(added) << added.error().message();
@@ -134,8 +136,8 @@ TEST_P(DeviceAdapterBits, DependOnTheSequenceAlone) {
   const ScratchFolder folder;
   write_model(folder.path() + "/model");
   const auto set = new_set();
-  const auto runner = open_runner(folder.path() + "/model", set, GetParam()),
-             without = open_runner(folder.path() + "/model", nullptr, GetParam());
+  const auto runner = open_adapted(folder.path() + "/model", set, GetParam()),
+             without = open_adapted(folder.path() + "/model", nullptr, GetParam());
   ASSERT_TRUE(runner != nullptr && without != nullptr);
   std::vector<std::shared_ptr<const RequestAdapter>> held = {nullptr};
   for (const std::string seed : {"a", "bb"}) {
@@ -178,7 +180,7 @@ TEST(DeviceAdapters, AreInItsMemoryWhileSomebodyHoldsThem) {
   write_model(folder.path() + "/model");
   const std::string path = write_adapter(folder.path() + "/own", "own", 0);
   const auto set = new_set();
-  const auto runner = open_runner(folder.path() + "/model", set, "bfloat16");
+  const auto runner = open_adapted(folder.path() + "/model", set, "bfloat16");
   ASSERT_NE(runner, nullptr);
   const auto step = [&](AdapterId adapter) {
     TestSequence sequence = greedy({1, 2, 3});

@@ -16,7 +16,8 @@ using namespace pagoda::testing;
 
 constexpr std::int32_t kBlock = 16;
 
-std::unique_ptr<DeviceModelRunner> open(const char* model, std::uint64_t seed, const DeviceKernels& kernels) {
+std::unique_ptr<DeviceModelRunner> open_ahead(const char* model, std::uint64_t seed,
+                                              const DeviceKernels& kernels) {
   RunnerOptions options;
   options.dtype = "float32";
   options.block_size = kBlock;
@@ -142,10 +143,10 @@ class Turns {
 };
 
 // Each alone, step by step.
-std::vector<TestSequence> alone(const char* model, const std::vector<Member>& all) {
+std::vector<TestSequence> drawn_alone(const char* model, const std::vector<Member>& all) {
   std::vector<TestSequence> wanted;
   for (const Member& one : all) {
-    const auto runner = open(model, 1, {.graphs = GraphUse::off});
+    const auto runner = open_ahead(model, 1, {.graphs = GraphUse::off});
     Driver driver(*runner, kBlock);
     TestSequence sequence = one.sequence;
     EXPECT_TRUE(driver.generate({&sequence}, one.count).ok());
@@ -155,10 +156,10 @@ std::vector<TestSequence> alone(const char* model, const std::vector<Member>& al
 }
 
 void expect_same_ahead(const char* model, const std::vector<Member>& members) {
-  const std::vector<TestSequence> wanted = alone(model, members);
+  const std::vector<TestSequence> wanted = drawn_alone(model, members);
   for (std::uint64_t seed = 0; seed < num_seeds(); ++seed) {
     constexpr GraphUse kUses[] = {GraphUse::automatic, GraphUse::off, GraphUse::check};
-    const auto runner = open(model, seed, {.graphs = kUses[seed % 3], .measure_idle = seed % 2 == 1});
+    const auto runner = open_ahead(model, seed, {.graphs = kUses[seed % 3], .measure_idle = seed % 2 == 1});
     ASSERT_EQ(runner->max_in_flight(), 1);
     ASSERT_TRUE(runner->run_ahead());
     ASSERT_EQ(runner->max_in_flight(), 2);
@@ -184,7 +185,7 @@ TEST(DeviceAhead, WaitsForTokensThatItHasToKnow) {
 
 // A step that could not be carried out: the one behind it says the same, and nothing of it is run.
 TEST(DeviceAhead, NothingRunsBehindAStepThatFailed) {
-  const auto runner = open("llama", 1, {});
+  const auto runner = open_ahead("llama", 1, {});
   ASSERT_TRUE(runner->run_ahead());
   const std::vector<TokenId> tokens = {3, 4, 5}, unknown = {kTokenInFlight};
   const std::vector<BlockId> wrong = {BlockId{1000}};

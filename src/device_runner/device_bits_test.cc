@@ -53,8 +53,8 @@ std::unique_ptr<device::Device> make_device(const EmulatedOptions& options) {
   return *device::emulated::EmulatedDevice::create(options);
 }
 
-Result<std::unique_ptr<DeviceModelRunner>> open_runner(std::unique_ptr<device::Device> device,
-                                                       const DeviceKernels& kernels) {
+Result<std::unique_ptr<DeviceModelRunner>> open_for_bits(std::unique_ptr<device::Device> device,
+                                                         const DeviceKernels& kernels) {
   auto source = ModelSource::open(model_folder());
   if (!source) return source.error();
   RunnerOptions options = {.dtype = "bfloat16"};
@@ -77,12 +77,12 @@ struct Ran {
 };
 
 // Prompts of 120 tokens together, then two steps of 12 sequences.
-Ran run(const EmulatedOptions& options) {
+Ran run_options(const EmulatedOptions& options) {
   Ran ran;
   auto device = make_device(options);
   device::Device& profiled = *device;
   ::testing::internal::CaptureStderr();
-  auto runner = open_runner(std::move(device), {.graphs = GraphUse::off});
+  auto runner = open_for_bits(std::move(device), {.graphs = GraphUse::off});
   ran.log = ::testing::internal::GetCapturedStderr();
   if (!runner) {
     ADD_FAILURE() << runner.error().message();
@@ -114,14 +114,14 @@ TEST(DeviceBits, WhatWarpgroupsComputeWithOtherBitsIsLeftToWarps) {
       {"linear_bulk_gated_64", "a gated product (bulk_gated) by warpgroups has", "linear_bulk_gated_"},
       {"linear_bulk_256", "a product of many rows (bulk_rows) by warpgroups has", "linear_bulk_"},
       {"attend_bulk_64", "attention of prompts by warpgroups has", "attend_bulk_"}};
-  const Ran warps = run({.clusters = false}), kept = run({});
+  const Ran warps = run_options({.clusters = false}), kept = run_options({});
   EXPECT_EQ(warps.tokens, kept.tokens);
   EXPECT_EQ(kept.log.find("by warpgroups"), std::string::npos) << kept.log;
   for (const Case& of : all) {
     SCOPED_TRACE(of.backward);
     EXPECT_EQ(warps.launched(of.form), 0);
     EXPECT_GT(kept.launched(of.form), 0);
-    const Ran ran = run({.backward_kernels = of.backward});
+    const Ran ran = run_options({.backward_kernels = of.backward});
     EXPECT_NE(ran.log.find(of.said), std::string::npos) << ran.log;
     EXPECT_EQ(ran.log.find("other bits"), ran.log.rfind("other bits")) << ran.log;  // nothing else has
     EXPECT_EQ(ran.launched(of.form), 0);
@@ -130,8 +130,8 @@ TEST(DeviceBits, WhatWarpgroupsComputeWithOtherBitsIsLeftToWarps) {
 }
 
 TEST(DeviceBits, AttentionThatWasAskedForIsRefused) {
-  const auto runner = open_runner(make_device({.backward_kernels = "attend_bulk_64"}),
-                                  {.attention = AttentionKernels::warpgroups});
+  const auto runner = open_for_bits(make_device({.backward_kernels = "attend_bulk_64"}),
+                                    {.attention = AttentionKernels::warpgroups});
   ASSERT_FALSE(runner.has_value());
   EXPECT_EQ(runner.error().code(), StatusCode::unavailable);
   EXPECT_NE(

@@ -21,8 +21,9 @@ using namespace pagoda::testing;
 // Whose layers do what shows in long prompts alone: windows, chunks, sinks, slopes, positions, many experts.
 const std::set<std::string> kLong = {"bloom", "gemma2", "gpt_oss", "llama4_chunks", "mellum", "ministral3"};
 
-Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& path, GraphUse graphs = GraphUse::check,
-                                                const std::string& dtype = "float32") {
+Result<std::unique_ptr<DeviceModelRunner>> open_family(const std::string& path,
+                                                       GraphUse graphs = GraphUse::check,
+                                                       const std::string& dtype = "float32") {
   RunnerOptions options;
   options.dtype = dtype;
   options.num_blocks = 100;
@@ -45,7 +46,7 @@ const std::set<std::string> kSample = {"deepseek_v3",    "falcon_h1", "gemma3n",
 
 void expect_same_replayed(const std::string& model, const std::string& name, DeviceModelRunner& replayed) {
   if (!device::tries_all() && !kSample.contains(name)) return;
-  const auto eager = open(model, GraphUse::off);
+  const auto eager = open_family(model, GraphUse::off);
   ASSERT_TRUE(eager) << eager.error().message();
   std::vector<TestSequence> made[2];
   for (const bool graphs : {false, true}) {
@@ -95,7 +96,7 @@ TEST_P(Family, AgreesWithTransformers) {
   for (const std::string& model : {folder, gguf}) {
     if (model.empty()) continue;
     SCOPED_TRACE(model);
-    const auto runner = open(model);
+    const auto runner = open_family(model);
     EXPECT_TRUE(runner) << runner.error().message();
     if (!runner) continue;
     EXPECT_TRUE((*runner)->ignored_tensors().empty());
@@ -117,7 +118,7 @@ TEST(QuantisedFolder, AgreesWithTheDequantisedModel) {
                            "mxfp4_experts", "mxfp4_stacked", "nvfp4", "modelopt_nvfp4", "mlx_nvfp4"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
-    const auto runner = open(folder);
+    const auto runner = open_family(folder);
     ASSERT_TRUE(runner) << runner.error().message();
     EXPECT_TRUE((*runner)->ignored_tensors().empty());
     boost::json::object line = read_json_lines(folder + "/golden.jsonl").front();
@@ -131,7 +132,7 @@ TEST(QuantisedFolder, AgreesByTiles) {
                            "modelopt_nvfp4"}) {
     SCOPED_TRACE(name);
     const std::string folder = std::string(PAGODA_SOURCE_DIR "/tests/fixtures/quantized/") + name;
-    const auto runner = open(folder, GraphUse::check, "bfloat16");
+    const auto runner = open_family(folder, GraphUse::check, "bfloat16");
     ASSERT_TRUE(runner) << runner.error().message();
     boost::json::object line = read_json_lines(folder + "/golden.jsonl").front();
     line.at("greedy_ids").as_array().resize(2);

@@ -27,8 +27,8 @@ struct Opened {
   bool clusters = true;
   std::string backward = {};
 };
-Result<std::unique_ptr<DeviceModelRunner>> open(const std::string& name, const Opened& how = {},
-                                                device::Device** device = nullptr) {
+Result<std::unique_ptr<DeviceModelRunner>> open_float8(const std::string& name, const Opened& how = {},
+                                                       device::Device** device = nullptr) {
   RunnerOptions options;
   options.dtype = how.dtype;
   options.num_blocks = 100;
@@ -62,7 +62,7 @@ double lost(DeviceModelRunner& runner, const std::string& name) {
 TEST(DeviceFloat8, ComputesTheScheme) {
   double without = 0, with = 0;
   for (const std::string name : {"fp8_block", "fp8_token", "fp8_fused", "fp8_tensor"}) {
-    const auto kept = open(name, {.products = MatrixProducts::automatic}), made = open(name);
+    const auto kept = open_float8(name, {.products = MatrixProducts::automatic}), made = open_float8(name);
     ASSERT_TRUE(kept && made) << name;
     without += lost(**kept, name);
     with += lost(**made, name);
@@ -73,7 +73,7 @@ TEST(DeviceFloat8, ComputesTheScheme) {
 TEST(DeviceFloat8, BitsDependOnTheSequenceAlone) {
   for (const std::string name : {"fp8_block", "fp8_token"}) {
     device::Device* device = nullptr;
-    const auto one = open(name, {.graphs = GraphUse::off}, &device), all = open(name);
+    const auto one = open_float8(name, {.graphs = GraphUse::off}, &device), all = open_float8(name);
     ASSERT_TRUE(one && all) << name;
     ASSERT_TRUE(device->start_profile().ok());
     std::vector<TestSequence> alone, together;
@@ -106,7 +106,8 @@ TEST(DeviceFloat4, ExpertsAreNotWidened) {
   for (const std::string name : {"mxfp4_experts", "mxfp4_stacked"}) {
     SCOPED_TRACE(name);
     device::Device* device = nullptr;
-    const auto runner = open(name, {.products = MatrixProducts::automatic, .graphs = GraphUse::off}, &device);
+    const auto runner =
+        open_float8(name, {.products = MatrixProducts::automatic, .graphs = GraphUse::off}, &device);
     ASSERT_TRUE(runner) << runner.error().message();
     ASSERT_TRUE(device->start_profile().ok());
     TestSequence sequence = greedy({5, 7, 3, 5, 8, 8, 4});
@@ -127,7 +128,7 @@ TEST(DeviceFloat4, ExpertsAreNotWidened) {
 
 TEST(DeviceFloat8, RefusesWhatCannotBe) {
   const auto refused = [](const std::string& name, const Opened& how, std::string_view why) {
-    const auto runner = open(name, how);
+    const auto runner = open_float8(name, how);
     ASSERT_FALSE(runner.has_value()) << why;
     EXPECT_NE(runner.error().message().find(why), std::string::npos) << runner.error().message();
   };

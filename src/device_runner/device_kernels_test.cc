@@ -14,8 +14,9 @@ namespace {
 
 using namespace pagoda::testing;
 
-Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& model, RunnerOptions options,
-                                                  const DeviceKernels& kernels = {}, bool clusters = true) {
+Result<std::unique_ptr<DeviceModelRunner>> create_with_flags(const std::string& model, RunnerOptions options,
+                                                             const DeviceKernels& kernels = {},
+                                                             bool clusters = true) {
   if (options.dtype == "auto") options.dtype = "float32";
   options.num_blocks = 60;
   options.max_num_seqs = 8;
@@ -25,13 +26,6 @@ Result<std::unique_ptr<DeviceModelRunner>> create(const std::string& model, Runn
   if (!device) return device.error();
   return DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                    *std::move(device), kernels);
-}
-
-float largest_difference(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
-  float largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(a[i].logprob - b[i].logprob));
-  return largest;
 }
 
 // Only steps with many rows go to the library: those of few have the bits of the program's own kernels, and
@@ -47,7 +41,7 @@ TEST(DeviceKernelsFlag, TheFastestKernelsAreTheLibrarysForManyRows) {
   for (std::int32_t i = 0; i < kPrompt; ++i) prompt.push_back((7 + 31 * i) % 60);
   for (const std::int32_t count : {1, kLibraryRows / kPrompt + 1})
     for (const MatrixProducts products : {MatrixProducts::automatic, MatrixProducts::fastest}) {
-      const auto runner = create("qwen2", options, {.products = products});
+      const auto runner = create_with_flags("qwen2", options, {.products = products});
       if (!runner && runner.error().code() == StatusCode::unavailable)
         GTEST_SKIP() << runner.error().message();
       ASSERT_TRUE(runner) << runner.error().message();
@@ -79,7 +73,7 @@ TEST(DeviceKernelsFlag, TheFastestKernelsAreTheLibrarysForManyRows) {
   EXPECT_GT(own_products[2], own_products[3]);
   EXPECT_EQ(replayed, std::vector<std::int64_t>(4, replayed[0]));
   EXPECT_GT(replayed[0], 0);
-  const auto f32 = create("qwen2", {}, {.products = MatrixProducts::fastest});
+  const auto f32 = create_with_flags("qwen2", {}, {.products = MatrixProducts::fastest});
   ASSERT_FALSE(f32);
   EXPECT_EQ(f32.error().message(), "--device-kernels fastest needs --dtype bfloat16");
 }
@@ -93,7 +87,7 @@ TEST(DeviceKernelsFlag, StepsOfMoreRowsThanAGridHasBlocksForAreRefused) {
   for (const auto& [model, tokens, clusters] :
        {Refused{"llama", 16 * 65536, false}, Refused{"mixtral", 8 * 65536, false},
         Refused{"llama", 9 * 65536 / 2, true}}) {
-    const auto runner = create(model, {.max_num_batched_tokens = tokens}, {}, clusters);
+    const auto runner = create_with_flags(model, {.max_num_batched_tokens = tokens}, {}, clusters);
     ASSERT_FALSE(runner) << model;
     EXPECT_NE(runner.error().message().find("would have more blocks than a device takes"), std::string::npos)
         << runner.error().message();

@@ -133,13 +133,6 @@ std::vector<Candidate> drawn(const RunnerOptions& options, const DeviceKernels& 
   return sequences[0].sampled;
 }
 
-float largest_difference(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
-  float largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(a[i].logprob - b[i].logprob));
-  return largest;
-}
-
 // Attention by tiles: for decode (splits), for prompts (tiles of rows), and for what is left of a chunk.
 TEST(DeviceModelRunner, TilesGiveTheSameBitsAloneInABatchAndInChunks) {
   const std::vector<Candidate> wanted = drawn(kBf16, {.attention = AttentionKernels::tiles}, 0, 1 << 20);

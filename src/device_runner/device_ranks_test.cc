@@ -84,7 +84,7 @@ std::vector<TestSequence> on_one(const std::string& model, const RunnerOptions& 
   return generate(**runner, **runner);
 }
 
-void expect_same(const std::vector<TestSequence>& got, const std::vector<TestSequence>& want) {
+void expect_same_ranks(const std::vector<TestSequence>& got, const std::vector<TestSequence>& want) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     SCOPED_TRACE("sequence " + std::to_string(i));
     expect_same_draws(got[i], want[i]);
@@ -99,7 +99,7 @@ void expect_one_devices_bits(const std::string& model, std::int32_t size, const 
   SCOPED_TRACE(std::to_string(size) + " ranks, seed " + std::to_string(devices.seed));
   TestRanks ranks(model, options, size, true, {}, load_on(devices, size));
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
-  expect_same(generate(*ranks.runner, ranks.runner->local()), want);
+  expect_same_ranks(generate(*ranks.runner, ranks.runner->local()), want);
   const auto& first = dynamic_cast<const DeviceModelRunner&>(ranks.runner->local());
   if (devices.graphs == GraphUse::off) EXPECT_EQ(first.graph_stats().captured, 0);
   EXPECT_EQ(ranks.runner->steps().exchanges, 0);  // parts went by windows alone
@@ -115,7 +115,7 @@ const std::set<std::string> kTried = {"bloom", "deepseek_v3", "falcon_h1", "gpt_
                                       "jamba", "lfm2",        "olmo3",     "qwen3_5"};
 const std::set<std::string> kByLibrary = {"bloom", "deepseek_v3", "qwen3_5"};
 
-std::vector<std::string> tried_families() {
+std::vector<std::string> split_families() {
   return tries_all() ? all_families() : std::vector<std::string>(kTried.begin(), kTried.end());
 }
 
@@ -146,7 +146,7 @@ TEST_P(SplitFamily, HasTheBitsOfOneDevice) {
     expect_one_devices_bits(folder, 2, options_of(), want, {.graphs = GraphUse::off, .seed = 9});
   std::filesystem::remove_all(folder);
 }
-INSTANTIATE_TEST_SUITE_P(All, SplitFamily, ::testing::ValuesIn(tried_families()),
+INSTANTIATE_TEST_SUITE_P(All, SplitFamily, ::testing::ValuesIn(split_families()),
                          [](const auto& info) { return info.param; });
 
 TEST(DeviceRanks, AnyNumberHasTheBitsOfOneDevice) {
@@ -266,7 +266,7 @@ TEST_P(LostRank, SleepAndWakeKeepTheBits) {
   for (const auto content : {ModelRunner::KvContent::keep, ModelRunner::KvContent::drop}) {
     ASSERT_TRUE(ranks.runner->release_memory(content).ok());
     ASSERT_TRUE(ranks.runner->load_weights().ok());
-    expect_same(generate(*ranks.runner, ranks.runner->local()), before);
+    expect_same_ranks(generate(*ranks.runner, ranks.runner->local()), before);
   }
 }
 

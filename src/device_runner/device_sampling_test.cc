@@ -403,7 +403,7 @@ TEST(DeviceSampling, PenaltiesFollowSequencesOverSteps) {
       row.logits = std::span(logits).subspan(i * kVocabulary, kVocabulary);
       row.result = &wanted[i];
       host.sample({&row, 1});
-      SCOPED_TRACE(testing::Message() << "step " << step << ", row " << i);
+      SCOPED_TRACE(::testing::Message() << "step " << step << ", row " << i);
       EXPECT_EQ(got[i].candidates[0].token, wanted[i].candidates[0].token);
       expect_scores(got[i], wanted[i]);
     }

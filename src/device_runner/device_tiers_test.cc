@@ -76,12 +76,12 @@ class Tiered final : public ModelRunner {
   std::vector<TierDone> answers;
 };
 
-TierRow row_of(std::uint64_t name) {
+TierRow tier_row_of(std::uint64_t name) {
   return {.key = {.chain = {name}, .group = 0}, .tokens = {static_cast<TokenId>(name)}, .use = name};
 }
 
-struct Sequences {
-  Sequences() {
+struct TieredSequences {
+  TieredSequences() {
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       std::vector<TokenId> tokens;
       for (std::uint64_t i = 0; i < 7 + 13 * seed; ++i)
@@ -98,9 +98,9 @@ struct Sequences {
 
 constexpr std::size_t kTokens = 10;
 
-const Sequences& stayed() {
-  static const Sequences sequences = [] {
-    Sequences made;
+const TieredSequences& stayed() {
+  static const TieredSequences sequences = [] {
+    TieredSequences made;
     Tiered runner(Cache::paged, 1, GraphUse::off);
     Driver driver(runner, 16);
     EXPECT_TRUE(driver.generate(made.pointers, kTokens).ok());
@@ -127,14 +127,15 @@ void move_while_others_compute(Cache cache, std::uint64_t seed, GraphUse graphs)
     ASSERT_TRUE(runner.run(maps).status.ok());
   }
   Driver driver(runner, runner.block_size);
-  Sequences sequences;
+  TieredSequences sequences;
   ASSERT_TRUE(driver.generate(sequences.pointers, 2).ok());
   ScheduledBatch out;
   std::uint64_t name = 0;
   for (const std::size_t who : {0, 1})
     for (const BlockId page : sequences.all[who].blocks) {
       ++name;
-      out.tier_moves.stores.push_back({.ticket = TierTicket{name}, .row = row_of(name), .pages = {page}});
+      out.tier_moves.stores.push_back(
+          {.ticket = TierTicket{name}, .row = tier_row_of(name), .pages = {page}});
     }
   const std::uint64_t stored = name;
   ASSERT_TRUE(runner.run(out).status.ok());
@@ -151,8 +152,10 @@ void move_while_others_compute(Cache cache, std::uint64_t seed, GraphUse graphs)
     for (BlockId& block : sequences.all[who].blocks) {
       ++wanted;
       const BlockId page{--next};
-      back.tier_moves.fetches.push_back(
-          {.ticket = TierTicket{100 + wanted}, .row = row_of(wanted), .pages = {page}, .patience_s = 600});
+      back.tier_moves.fetches.push_back({.ticket = TierTicket{100 + wanted},
+                                         .row = tier_row_of(wanted),
+                                         .pages = {page},
+                                         .patience_s = 600});
       if (cache == Cache::paged)
         block = page;
       else  // shown where the old one was
@@ -185,21 +188,21 @@ TEST_P(DeviceTiers, SoTheyDoWhereGraphsAreCompared) {
 TEST(DeviceTiersOfOne, ComparedStepsLeaveRowsThatArriveAlone) {
   Tiered runner(Cache::paged, 5, GraphUse::check);
   Driver driver(runner, 16);
-  Sequences sequences;
+  TieredSequences sequences;
   TestSequence& sequence = sequences.all[2];
   ASSERT_TRUE(driver.generate({&sequence}, 2).ok());
   ScheduledBatch out;
   std::uint64_t ticket = 0;
   for (const std::size_t row : {1, 2})
     out.tier_moves.stores.push_back(
-        {.ticket = TierTicket{++ticket}, .row = row_of(row), .pages = {sequence.blocks[row - 1]}});
+        {.ticket = TierTicket{++ticket}, .row = tier_row_of(row), .pages = {sequence.blocks[row - 1]}});
   ASSERT_TRUE(runner.run(out).status.ok());
   runner.wait_for(ticket);
   for (std::size_t count = 3; count <= 8; ++count) {
     ScheduledBatch back;  // one row and then the other, so that bytes change all the time
     for (std::uint64_t i = 0; i < 1000; ++i)
       back.tier_moves.fetches.push_back({.ticket = TierTicket{++ticket},
-                                         .row = row_of(1 + i % 2),
+                                         .row = tier_row_of(1 + i % 2),
                                          .pages = {BlockId{static_cast<std::int32_t>(10 + i / 2 % 30)}},
                                          .patience_s = 600});
     ASSERT_TRUE(runner.run(back).status.ok());
@@ -215,7 +218,7 @@ TEST(DeviceTiersOfOne, NothingIsReadFromPagesOfCancelledTickets) {
     SCOPED_TRACE(seed);
     Tiered runner(Cache::paged, seed, GraphUse::automatic);
     Driver driver(runner, 16);
-    Sequences sequences;
+    TieredSequences sequences;
     ASSERT_TRUE(driver.generate(sequences.pointers, 2).ok());
     const std::vector<BlockId> pages = sequences.all[2].blocks;
     constexpr std::uint64_t kCopies = 80;  // a page has so many, and some are still queued
@@ -224,7 +227,7 @@ TEST(DeviceTiersOfOne, NothingIsReadFromPagesOfCancelledTickets) {
       for (std::size_t i = 0; i < pages.size(); ++i) {
         const std::uint64_t name = 1 + copy * pages.size() + i;
         out.tier_moves.stores.push_back(
-            {.ticket = TierTicket{name}, .row = row_of(name), .pages = {pages[i]}});
+            {.ticket = TierTicket{name}, .row = tier_row_of(name), .pages = {pages[i]}});
         over.tier_moves.cancels.push_back(TierTicket{name});
       }
     // Its own first page over the others.
@@ -244,7 +247,7 @@ TEST(DeviceTiersOfOne, NothingIsReadFromPagesOfCancelledTickets) {
         sequence.blocks[i] = BlockId{static_cast<std::int32_t>(30 + i)};
         if (kept.contains(name))
           back.tier_moves.fetches.push_back({.ticket = TierTicket{1000 + name},
-                                             .row = row_of(name),
+                                             .row = tier_row_of(name),
                                              .pages = {sequence.blocks[i]},
                                              .patience_s = 600});
       }
@@ -264,8 +267,8 @@ TEST(DeviceTiersOfOne, NothingIsReadFromPagesOfCancelledTickets) {
 TEST(DeviceTiersOfOne, MovesOfPagesThatAreNoneAreRefused) {
   Tiered runner(Cache::paged, 1, GraphUse::off);
   for (const TierStore& wrong :
-       {TierStore{.ticket = TierTicket{1}, .row = row_of(1), .pages = {BlockId{kPages}}},
-        TierStore{.ticket = TierTicket{1}, .row = row_of(1), .pages = {BlockId{0}, BlockId{1}}}}) {
+       {TierStore{.ticket = TierTicket{1}, .row = tier_row_of(1), .pages = {BlockId{kPages}}},
+        TierStore{.ticket = TierTicket{1}, .row = tier_row_of(1), .pages = {BlockId{0}, BlockId{1}}}}) {
     ScheduledBatch batch;
     batch.tier_moves.stores.push_back(wrong);
     EXPECT_EQ(runner.run(batch).status.code(), StatusCode::internal);
@@ -277,16 +280,16 @@ TEST(DeviceTiersOfOne, ALostDeviceKeepsAndGivesNothing) {
   for (std::int64_t launch = 200; launch < 203; ++launch) {
     Tiered runner(Cache::paged, static_cast<std::uint64_t>(launch), GraphUse::off, launch);
     Driver driver(runner, 16);
-    Sequences sequences;
+    TieredSequences sequences;
     Status status = ok_status();
     std::uint64_t name = 0;
     while (status.ok()) {
       ScheduledBatch moves;
       ++name;
       moves.tier_moves.stores.push_back(
-          {.ticket = TierTicket{name}, .row = row_of(name), .pages = {BlockId{0}}});
+          {.ticket = TierTicket{name}, .row = tier_row_of(name), .pages = {BlockId{0}}});
       moves.tier_moves.fetches.push_back({.ticket = TierTicket{1'000'000 + name},
-                                          .row = row_of(name),
+                                          .row = tier_row_of(name),
                                           .pages = {BlockId{static_cast<std::int32_t>(kPages) - 1}},
                                           .patience_s = 600});
       if (const StepResult result = runner.run(moves); !result.status.ok()) break;

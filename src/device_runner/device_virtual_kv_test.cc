@@ -15,16 +15,16 @@ namespace {
 
 using namespace pagoda::testing;
 
-constexpr std::int64_t kPage = 4096, kPages = 24, kSlots = 4, kBlocksPerSlot = 6;
+constexpr std::int64_t kVirtualPage = 4096, kVirtualPages = 24, kVirtualSlots = 4, kBlocksPerVirtualSlot = 6;
 
-std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed, GraphUse graphs = GraphUse::automatic) {
+std::unique_ptr<DeviceModelRunner> open_virtual(std::uint64_t seed, GraphUse graphs = GraphUse::automatic) {
   RunnerOptions options;
   options.dtype = "float32";
   options.max_context = 48;
   options.max_num_seqs = 8;
   auto source = ModelSource::open(fixture("qwen3"));
   CHECK(source.has_value());
-  auto device = device::open_test_device({.granule = kPage, .seed = seed});
+  auto device = device::open_test_device({.granule = kVirtualPage, .seed = seed});
   CHECK(device.has_value());
   auto runner = DeviceModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options,
                                           *std::move(device), {.graphs = graphs});
@@ -33,22 +33,22 @@ std::unique_ptr<DeviceModelRunner> open(std::uint64_t seed, GraphUse graphs = Gr
 }
 
 struct Virtual {
-  Virtual(KvTensors tensors, std::uint64_t seed) : runner(open(seed)) {
+  Virtual(KvTensors tensors, std::uint64_t seed) : runner(open_virtual(seed)) {
     auto plan = plan_virtual_kv(runner->kv_page_layout(), runner->page_granule(), tensors);
     CHECK(plan.has_value());
-    const VirtualKvShape shape = {.num_slots = kSlots,
-                                  .blocks_per_slot = kBlocksPerSlot,
+    const VirtualKvShape shape = {.num_slots = kVirtualSlots,
+                                  .blocks_per_slot = kBlocksPerVirtualSlot,
                                   .page_bytes = plan->page_bytes,
                                   .num_tensors = plan->num_tensors};
-    const Status made = runner->allocate_virtual_kv(plan->layout, shape, kPages, 8);
+    const Status made = runner->allocate_virtual_kv(plan->layout, shape, kVirtualPages, 8);
     EXPECT_TRUE(made.ok()) << made.message();
     block_size = plan->layout.block_size;
   }
-  // Block b shows page (b * 7 + `turn`) % kPages, each in a mapping of its own.
-  static std::vector<PageMapping> scattered(std::int32_t turn, std::int32_t blocks = kPages) {
+  // Block b shows page (b * 7 + `turn`) % kVirtualPages, each in a mapping of its own.
+  static std::vector<PageMapping> scattered(std::int32_t turn, std::int32_t blocks = kVirtualPages) {
     std::vector<PageMapping> maps;
     for (std::int32_t b = 0; b < blocks; ++b)
-      maps.push_back({BlockId{b}, BlockId{(b * 7 + turn) % static_cast<std::int32_t>(kPages)}, 1});
+      maps.push_back({BlockId{b}, BlockId{(b * 7 + turn) % static_cast<std::int32_t>(kVirtualPages)}, 1});
     return maps;
   }
   std::unique_ptr<DeviceModelRunner> runner;
@@ -66,8 +66,8 @@ TestSequence sequence_of(std::uint64_t seed) {
   return sequence;
 }
 
-struct Sequences {
-  Sequences() {
+struct VirtualSequences {
+  VirtualSequences() {
     for (std::uint64_t i = 0; i < 3; ++i) all.push_back(sequence_of(i));
     for (TestSequence& sequence : all) pointers.push_back(&sequence);
   }
@@ -75,17 +75,17 @@ struct Sequences {
   std::vector<TestSequence*> pointers;
 };
 
-void expect_same(const Sequences& got, const Sequences& wanted) {
+void expect_same_virtual(const VirtualSequences& got, const VirtualSequences& wanted) {
   for (std::size_t i = 0; i < wanted.all.size(); ++i) {
     EXPECT_EQ(got.all[i].tokens, wanted.all[i].tokens);
     expect_same_draws(got.all[i], wanted.all[i]);
   }
 }
 
-const Sequences& paged() {
-  static const Sequences sequences = [] {
-    Sequences made;
-    const auto runner = open(1, GraphUse::off);
+const VirtualSequences& paged() {
+  static const VirtualSequences sequences = [] {
+    VirtualSequences made;
+    const auto runner = open_virtual(1, GraphUse::off);
     EXPECT_TRUE(runner->allocate_kv_cache(24).ok());
     Driver driver(*runner, 16);
     EXPECT_TRUE(driver.generate(made.pointers, 6).ok());
@@ -107,10 +107,10 @@ TEST_P(DeviceVirtualKv, BitsAreThoseOfThePagedCache) {
     maps.page_maps = Virtual::scattered(static_cast<std::int32_t>(seed));
     ASSERT_TRUE(cache.runner->run(maps).status.ok());
     Driver driver(*cache.runner, cache.block_size);
-    Sequences sequences;
+    VirtualSequences sequences;
     const Status status = driver.generate(sequences.pointers, 6, seed == 0 ? 1 << 20 : 5);
     ASSERT_TRUE(status.ok()) << status.message();
-    expect_same(sequences, paged());
+    expect_same_virtual(sequences, paged());
     EXPECT_GT(cache.runner->graph_stats().replayed, 0);
   }
 }
@@ -125,7 +125,7 @@ TEST_P(DeviceVirtualKv, PagesMoveAndKeepWhatTheyHold) {
     maps.page_maps = {{BlockId{0}, BlockId{0}, 12}};
     ASSERT_TRUE(cache.runner->run(maps).status.ok());
     Driver driver(*cache.runner, cache.block_size);
-    Sequences sequences;
+    VirtualSequences sequences;
     ASSERT_TRUE(driver.generate(sequences.pointers, 2).ok());
     ScheduledBatch moves;
     std::int32_t number = 0;
@@ -138,7 +138,7 @@ TEST_P(DeviceVirtualKv, PagesMoveAndKeepWhatTheyHold) {
         moves.swap_in.push_back({back, swap});
         moves.block_copies.push_back({back, copy});
         moves.page_maps.push_back({block, kNoPage, 1});
-        block = BlockId{static_cast<std::int32_t>(kSlots * kBlocksPerSlot) - 1 - number};
+        block = BlockId{static_cast<std::int32_t>(kVirtualSlots * kBlocksPerVirtualSlot) - 1 - number};
         moves.page_maps.push_back({block, copy, 1});
         ++number;
       }
@@ -150,7 +150,7 @@ TEST_P(DeviceVirtualKv, PagesMoveAndKeepWhatTheyHold) {
     maps.page_maps.push_back({BlockId{0}, BlockId{0}, 12});
     ASSERT_TRUE(cache.runner->run(maps).status.ok());
     ASSERT_TRUE(driver.generate(sequences.pointers, 6).ok());
-    expect_same(sequences, paged());
+    expect_same_virtual(sequences, paged());
   }
 }
 
@@ -212,8 +212,8 @@ TEST_P(DeviceVirtualKv, WhatIsNotMappedIsAFaultAndWhatIsNotThereIsRefused) {
 }
 
 TEST(DeviceVirtualKv, PagesAreCreatedOrRefusedTogether) {
-  const auto runner = open(1);
-  auto plan = plan_virtual_kv(runner->kv_page_layout(), kPage, KvTensors::per_layer);
+  const auto runner = open_virtual(1);
+  auto plan = plan_virtual_kv(runner->kv_page_layout(), kVirtualPage, KvTensors::per_layer);
   const std::int64_t free = runner->device_free_bytes();
   const VirtualKvShape shape = {.num_slots = 1,
                                 .blocks_per_slot = 100'000,
@@ -229,7 +229,7 @@ TEST(DeviceVirtualKv, PagesAreCreatedOrRefusedTogether) {
   EXPECT_TRUE(runner->create_kv_pages(3, 2).ok());
   EXPECT_EQ(runner->memory_plan().kv_bytes, 5 * plan->block_bytes());
   // A page that is half a granule.
-  const VirtualKvShape half = {.num_slots = 1, .blocks_per_slot = 4, .page_bytes = kPage / 2};
+  const VirtualKvShape half = {.num_slots = 1, .blocks_per_slot = 4, .page_bytes = kVirtualPage / 2};
   const Status wrong = runner->allocate_virtual_kv(plan->layout, half, 4, 0);
   EXPECT_EQ(wrong.code(), StatusCode::invalid_argument);
   EXPECT_NE(wrong.message().find("maps multiples of 4096"), std::string::npos) << wrong.message();

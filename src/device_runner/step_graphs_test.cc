@@ -17,9 +17,9 @@ namespace {
 
 using namespace pagoda::testing;
 
-std::unique_ptr<DeviceModelRunner> open(const char* model, GraphUse graphs, std::uint64_t seed = 1,
-                                        const char* dtype = "float32",
-                                        AttentionKernels attention = AttentionKernels::automatic) {
+std::unique_ptr<DeviceModelRunner> open_with_graphs(
+    const char* model, GraphUse graphs, std::uint64_t seed = 1, const char* dtype = "float32",
+    AttentionKernels attention = AttentionKernels::automatic) {
   RunnerOptions options;
   options.dtype = dtype;
   options.num_blocks = 200;
@@ -46,9 +46,9 @@ TestSequence of_length(std::size_t length) {
   return greedy(prompt);
 }
 
-// Sequences with prompts of these lengths.
-struct Sequences {
-  explicit Sequences(const std::vector<std::size_t>& lengths) {
+// GraphSequences with prompts of these lengths.
+struct GraphSequences {
+  explicit GraphSequences(const std::vector<std::size_t>& lengths) {
     for (const std::size_t length : lengths) all.push_back(of_length(length));
     for (TestSequence& sequence : all) pointers.push_back(&sequence);
   }
@@ -56,7 +56,7 @@ struct Sequences {
   std::vector<TestSequence*> pointers;
 };
 
-void expect_same(const Sequences& got, const Sequences& wanted) {
+void expect_same_sequences(const GraphSequences& got, const GraphSequences& wanted) {
   for (std::size_t i = 0; i < wanted.all.size(); ++i) expect_same_draws(got.all[i], wanted.all[i]);
 }
 
@@ -74,8 +74,8 @@ TEST(StepGraphs, BucketsEndWhereRowsDo) {
   std::vector<std::size_t> lengths;
   for (std::size_t i = 0; i < 11; ++i) lengths.push_back(4 + i % 3);
   const auto run = [&](GraphUse graphs, StepGraphs::Stats& stats) {
-    Sequences sequences(lengths);
-    const auto runner = open("qwen3", graphs);
+    GraphSequences sequences(lengths);
+    const auto runner = open_with_graphs("qwen3", graphs);
     Driver driver(*runner, 16);
     EXPECT_TRUE(driver.generate(sequences.pointers, 1).ok());
     for (std::size_t left = 11; left > 0; --left) {
@@ -86,8 +86,8 @@ TEST(StepGraphs, BucketsEndWhereRowsDo) {
     return sequences;
   };
   StepGraphs::Stats none, some;
-  const Sequences eager = run(GraphUse::off, none), replayed = run(GraphUse::check, some);
-  expect_same(replayed, eager);
+  const GraphSequences eager = run(GraphUse::off, none), replayed = run(GraphUse::check, some);
+  expect_same_sequences(replayed, eager);
   EXPECT_EQ(none.captured + none.replayed, 0);
   EXPECT_EQ(some.captured, 5);
   EXPECT_EQ(some.replayed, 11);
@@ -108,15 +108,15 @@ TEST(StepGraphs, BucketsEndWhereContextsDo) {
         Case{"gemma3", "bfloat16", plain, {126, 3, 4, 5, 6}, 2}}) {
     SCOPED_TRACE(one.model);
     const auto run = [&](GraphUse graphs) {
-      const auto runner = open(one.model, graphs, 3, one.dtype, one.attention);
+      const auto runner = open_with_graphs(one.model, graphs, 3, one.dtype, one.attention);
       Driver driver(*runner, 16, runner->kv_plan().groups);
-      Sequences sequences(one.lengths);
+      GraphSequences sequences(one.lengths);
       const Status status = driver.generate(sequences.pointers, 7);
       EXPECT_TRUE(status.ok()) << status.message();
       EXPECT_EQ(runner->graph_stats().captured, graphs == GraphUse::off ? 0 : one.captured);
       return sequences;
     };
-    expect_same(run(GraphUse::check), run(GraphUse::off));
+    expect_same_sequences(run(GraphUse::check), run(GraphUse::off));
   }
 }
 
@@ -124,9 +124,9 @@ TEST(StepGraphs, BucketsEndWhereContextsDo) {
 // is.
 TEST(StepGraphs, PromptsAreEager) {
   const auto run = [](GraphUse graphs, StepGraphs::Stats& stats) {
-    const auto runner = open("qwen2_moe", graphs);
+    const auto runner = open_with_graphs("qwen2_moe", graphs);
     Driver driver(*runner, 16);
-    Sequences sequences({5, 20});
+    GraphSequences sequences({5, 20});
     EXPECT_TRUE(driver.generate({sequences.pointers[0]}, 3).ok());
     EXPECT_TRUE(driver.generate(sequences.pointers, 4, 7).ok());
     EXPECT_TRUE(driver.generate({sequences.pointers[0]}, 6).ok());
@@ -134,8 +134,8 @@ TEST(StepGraphs, PromptsAreEager) {
     return sequences;
   };
   StepGraphs::Stats none, some;
-  const Sequences eager = run(GraphUse::off, none), replayed = run(GraphUse::automatic, some);
-  expect_same(replayed, eager);
+  const GraphSequences eager = run(GraphUse::off, none), replayed = run(GraphUse::automatic, some);
+  expect_same_sequences(replayed, eager);
   EXPECT_GE(some.captured, 1);
   EXPECT_LE(some.captured, 2);
   EXPECT_GT(some.replayed, some.captured);
@@ -143,16 +143,16 @@ TEST(StepGraphs, PromptsAreEager) {
 
 TEST(StepGraphs, AnyOrderOfStreams) {
   const auto run = [](GraphUse graphs, std::uint64_t seed) {
-    const auto runner = open("qwen3", graphs, seed);
+    const auto runner = open_with_graphs("qwen3", graphs, seed);
     Driver driver(*runner, 16);
-    Sequences sequences({5, 9, 14});
+    GraphSequences sequences({5, 9, 14});
     EXPECT_TRUE(driver.generate(sequences.pointers, 4).ok());
     return sequences;
   };
-  const Sequences eager = run(GraphUse::off, 0);
+  const GraphSequences eager = run(GraphUse::off, 0);
   for (std::uint64_t seed = 0; seed < num_seeds() / 4; ++seed) {
     SCOPED_TRACE(seed);
-    expect_same(run(GraphUse::automatic, seed), eager);
+    expect_same_sequences(run(GraphUse::automatic, seed), eager);
   }
 }
 

@@ -118,7 +118,7 @@ Load draw_load(std::uint64_t seed) {
   return out;
 }
 
-std::vector<std::shared_ptr<Collector>> run(const Load& load, bool async, Watch& watch) {
+std::vector<std::shared_ptr<Collector>> run_load(const Load& load, bool async, Watch& watch) {
   Options options = load.options;
   options.engine.async_scheduling = async;
   Rig rig(options);
@@ -150,10 +150,10 @@ std::vector<std::shared_ptr<Collector>> run(const Load& load, bool async, Watch&
   return sinks;
 }
 
-void expect_same(const Load& load, const std::vector<std::shared_ptr<Collector>>& got,
-                 const std::vector<std::shared_ptr<Collector>>& wanted) {
+void expect_same_answers(const Load& load, const std::vector<std::shared_ptr<Collector>>& got,
+                         const std::vector<std::shared_ptr<Collector>>& wanted) {
   for (std::size_t i = 0; i < got.size(); ++i) {
-    SCOPED_TRACE(testing::Message() << "request " << i + 1);
+    SCOPED_TRACE(::testing::Message() << "request " << i + 1);
     ASSERT_EQ(got[i] != nullptr, wanted[i] != nullptr);
     if (got[i] == nullptr) continue;
     EXPECT_TRUE(got[i]->finished && got[i]->error.ok());
@@ -175,11 +175,11 @@ void expect_same(const Load& load, const std::vector<std::shared_ptr<Collector>>
 
 TEST(AsyncSteps, GiveTheAnswersOfSynchronousOnes) {
   Watch async, sync;
-  for (std::uint64_t seed = 1; seed <= 300 && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (std::uint64_t seed = 1; seed <= 300 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Load load = draw_load(seed);
     Watch one, other;
-    expect_same(load, run(load, true, one), run(load, false, other));
+    expect_same_answers(load, run_load(load, true, one), run_load(load, false, other));
     for (const auto member :
          {&Watch::num_retired, &Watch::num_ahead, &Watch::num_unknown, &Watch::num_surplus}) {
       async.*member += one.*member;
@@ -264,7 +264,7 @@ TEST(AsyncSteps, AFailureEndsBothStepsAndLosesNothing) {
 
 // The second step, which request 2 joins, is in flight while the first one fails.
 TEST(AsyncSteps, APoisonRecordNamesTheRequestsOfTheStepThatFailed) {
-  const std::string path = testing::TempDir() + concat("async-poison-", getpid());
+  const std::string path = ::testing::TempDir() + concat("async-poison-", getpid());
   {
     auto record = *PoisonRecord::open(path, [] { return std::int64_t{1000}; });
     const RequestDigest one = digest_of(make_request(1, {1, 2, 3}, 4)),

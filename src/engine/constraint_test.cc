@@ -20,9 +20,9 @@ using fake::Rig;
 using fake::scattered;
 
 // Knows what will be drawn, constraint included; lies once in `lies_in` times, and drafts beyond the end.
-class Clairvoyant final : public SequenceProposer {
+class ConstrainedClairvoyant final : public SequenceProposer {
  public:
-  Clairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
+  ConstrainedClairvoyant(std::int32_t most, std::uint64_t lies_in) : most_(most), lies_in_(lies_in) {}
 
   void propose(const SequenceGroup& group, Sequence& sequence, std::int32_t limit, std::int32_t) override {
     std::vector<TokenId> tokens = sequence.tokens;
@@ -147,8 +147,8 @@ TEST(Constraint, BeamsGoOnWithoutTheOneThatCannotAndEndWhenNoneCan) {
 TEST(Constraint, DraftsAreCutToWhatMayBeSaid) {
   Options options;
   Rig rig(options);
-  auto owned = std::make_unique<Clairvoyant>(6, 0);
-  const Clairvoyant& proposer = *owned;
+  auto owned = std::make_unique<ConstrainedClairvoyant>(6, 0);
+  const ConstrainedClairvoyant& proposer = *owned;
   rig.core->steps().drafts().set_proposer(std::move(owned));
   DraftCounter counter;
   rig.core->add_observer(counter);
@@ -187,8 +187,8 @@ TEST(Constraint, IsExactInEveryMode) {
     options.engine.preemption_mode = static_cast<PreemptionMode>(below(std::size(kPreemptionPolicies)));
     options.engine.preemption_costs = {.per_block_copied = 1, .per_token_recomputed = 1};
     Rig rig(options);
-    auto owned = std::make_unique<Clairvoyant>(between(1, 6), below(3) == 0 ? 0 : 2 + below(6));
-    const Clairvoyant& proposer = *owned;
+    auto owned = std::make_unique<ConstrainedClairvoyant>(between(1, 6), below(3) == 0 ? 0 : 2 + below(6));
+    const ConstrainedClairvoyant& proposer = *owned;
     if (below(3) != 0) rig.core->steps().drafts().set_proposer(std::move(owned));
     DraftCounter counter;
     rig.core->add_observer(counter);

@@ -293,7 +293,7 @@ TEST(EngineCore, ALostDeviceEndsEveryRequestWithAnError) {
 // Goal: whatever arrives, is aborted, runs out of blocks or shares prefixes, every request ends exactly
 // once with the tokens it would get alone, and nothing leaks. Method: everything drawn from one seed;
 // the fake model's tokens depend on the K/V it finds.
-struct Totals {
+struct SeedTotals {
   std::int64_t requests = 0, refused = 0, preemptions = 0, swaps = 0, virtuals = 0, baselines = 0,
                cached_tokens = 0, parallel = 0, beams = 0, beams_preempted = 0, prefixes = 0, steps = 0;
 };
@@ -314,8 +314,8 @@ void make_beam_search(SamplingParams& sampling, std::mt19937_64& rng) {
   }
 }
 
-void run(std::uint64_t seed, Totals& totals) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+void run_seed(std::uint64_t seed, SeedTotals& totals) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const auto between = [&](std::int32_t low, std::int32_t high) {
@@ -455,16 +455,16 @@ void run(std::uint64_t seed, Totals& totals) {
       if (sinks[i]->prompt_logprobs.empty()) requests[i].sampling.prompt_logprobs.reset();
     }
     expect_as_reference(requests[i], *sinks[i], config.max_model_len);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
 TEST(EngineCoreProperty, EveryRequestGetsItsOwnTokensWhateverElseHappens) {
-  Totals totals;
+  SeedTotals totals;
   const char* only = std::getenv("PAGODA_SEED");
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     if (only != nullptr) seed = std::strtoull(only, nullptr, 10);
-    run(seed, totals);
+    run_seed(seed, totals);
     if (HasFatalFailure() || only != nullptr) break;
   }
   std::printf(

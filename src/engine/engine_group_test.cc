@@ -4,37 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <semaphore>
 #include <thread>
 
 #include "engine/engine_test_support.h"
 #include "engine/engine_thread.h"
+#include "engine/waiting_sink.h"
 
 namespace pagoda {
 namespace {
 
 using namespace std::chrono_literals;
-
-class TokenSink final : public OutputSink {
- public:
-  void on_output(RequestOutput output) override {
-    for (const SequenceDelta& delta : output.deltas)
-      tokens.insert(tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
-    num_cached_tokens = output.num_cached_tokens;
-    if (!output.finished) return;
-    error = output.error;
-    EXPECT_FALSE(done_.exchange(true)) << "finished twice";
-    last_.release();
-  }
-  bool wait() { return last_.try_acquire_for(20s); }
-  std::vector<TokenId> tokens;  // read after wait()
-  std::int32_t num_cached_tokens = 0;
-  Status error;
-
- private:
-  std::atomic<bool> done_{false};
-  std::binary_semaphore last_{0};
-};
 
 // An engine that only notes what it is asked for, and answers when the test says so.
 class NotingEngine final : public EngineClient {
@@ -100,12 +79,12 @@ class NotingEngine final : public EngineClient {
   EngineLimits limits_;
 };
 
-class EngineGroupTest : public testing::Test {
+class EngineGroupTest : public ::testing::Test {
  protected:
   Status submit(std::uint64_t id, std::vector<TokenId> prompt, std::optional<std::int32_t> rank = {}) {
     Request request = fake::make_request(id, std::move(prompt), 4);
     request.data_parallel_rank = rank;
-    return group.submit(std::move(request), std::make_shared<TokenSink>());
+    return group.submit(std::move(request), std::make_shared<WaitingSink>());
   }
   // A prompt of two chunks that the router knows it by, and a bit.
   static std::vector<TokenId> session(TokenId number, std::size_t length = 140) {
@@ -194,7 +173,7 @@ TEST_F(EngineGroupTest, RefusesUnreadWhatEveryEngineWouldRefuse) {
 }
 
 TEST_F(EngineGroupTest, PrefixesArePinnedInAllEnginesOrInNone) {
-  auto sink = std::make_shared<TokenSink>();
+  auto sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(group.add_prefix("a", {1, 2, 3}, sink).ok());
   ASSERT_TRUE(sink->wait());
   EXPECT_TRUE(sink->error.ok());
@@ -203,7 +182,7 @@ TEST_F(EngineGroupTest, PrefixesArePinnedInAllEnginesOrInNone) {
   EXPECT_EQ(group.list_prefixes()[0].num_tokens, 3);
 
   engines[1].pin_error = resource_exhausted("No room.");
-  sink = std::make_shared<TokenSink>();
+  sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(group.add_prefix("b", {4}, sink).ok());
   ASSERT_TRUE(sink->wait());
   EXPECT_EQ(sink->error.code(), StatusCode::resource_exhausted);
@@ -211,7 +190,7 @@ TEST_F(EngineGroupTest, PrefixesArePinnedInAllEnginesOrInNone) {
 
   engines[1].pin_error = {};
   engines[2].refusal = unavailable("draining");  // it is refused when others have begun
-  sink = std::make_shared<TokenSink>();
+  sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(group.add_prefix("c", {4}, sink).ok());
   ASSERT_TRUE(sink->wait());
   EXPECT_EQ(sink->error.code(), StatusCode::unavailable);
@@ -296,9 +275,9 @@ TEST(EngineGroupThreads, TokensAreThoseOfOneEngine) {
   for (const std::size_t count : {1, 3}) {
     ThreadRig rig(count);
     EngineClient& client = count == 1 ? static_cast<EngineClient&>(*rig.threads[0]) : *rig.group;
-    std::vector<std::shared_ptr<TokenSink>> sinks;
+    std::vector<std::shared_ptr<WaitingSink>> sinks;
     for (std::uint64_t id = 1; id <= 30; ++id) {
-      sinks.push_back(std::make_shared<TokenSink>());
+      sinks.push_back(std::make_shared<WaitingSink>());
       ASSERT_TRUE(client.submit(drawn(id, static_cast<TokenId>(id % 6)), sinks.back()).ok());
     }
     for (const auto& sink : sinks) {
@@ -320,7 +299,7 @@ TEST(EngineGroupThreads, OneEnginesDeathEndsItsOwnRequestsAlone) {
     clients.emplace_back([&] {
       for (int k = 0; k < 40; ++k) {
         const std::uint64_t id = next_id.fetch_add(1);
-        const auto sink = std::make_shared<TokenSink>();
+        const auto sink = std::make_shared<WaitingSink>();
         const Status status = rig.group->submit(drawn(id, static_cast<TokenId>(id % 8)), sink);
         ASSERT_TRUE(status.ok()) << status.message();
         if (id % 5 == 0) rig.group->abort(RequestId{id});
@@ -340,7 +319,7 @@ TEST(EngineGroupThreads, OneEnginesDeathEndsItsOwnRequestsAlone) {
             "Engine 0 of 2 has stopped; the others continue. It says: the device is lost");
   Request pinned = drawn(1000, 1);
   pinned.data_parallel_rank = 0;
-  EXPECT_EQ(rig.group->submit(pinned, std::make_shared<TokenSink>()).code(), StatusCode::unavailable);
+  EXPECT_EQ(rig.group->submit(pinned, std::make_shared<WaitingSink>()).code(), StatusCode::unavailable);
   EXPECT_NE(rig.metrics.expose("vllm", "").find("vllm:num_requests_running{engine=\"1\"}"),
             std::string::npos);
 }
@@ -348,7 +327,7 @@ TEST(EngineGroupThreads, OneEnginesDeathEndsItsOwnRequestsAlone) {
 TEST(EngineGroupThreads, APinnedPrefixIsFoundInEveryEngine) {
   ThreadRig rig(2);
   const Request like = drawn(1, 3);
-  auto pinned = std::make_shared<TokenSink>();
+  auto pinned = std::make_shared<WaitingSink>();
   ASSERT_TRUE(rig.group->add_prefix("system", like.prompt_token_ids, pinned).ok());
   ASSERT_TRUE(pinned->wait());
   ASSERT_TRUE(pinned->error.ok()) << pinned->error.message();
@@ -357,7 +336,7 @@ TEST(EngineGroupThreads, APinnedPrefixIsFoundInEveryEngine) {
     request.id = RequestId{static_cast<std::uint64_t>(10 + rank)};
     request.prompt_token_ids.push_back(1);
     request.data_parallel_rank = rank;
-    const auto sink = std::make_shared<TokenSink>();
+    const auto sink = std::make_shared<WaitingSink>();
     ASSERT_TRUE(rig.group->submit(std::move(request), sink).ok());
     ASSERT_TRUE(sink->wait());
     EXPECT_EQ(sink->num_cached_tokens, 90) << rank;

@@ -153,7 +153,7 @@ Options options_of(const Script& script) {
   return out;
 }
 
-Request request_of(const Arrival& arrival, std::uint64_t id) {
+Request request_from(const Arrival& arrival, std::uint64_t id) {
   std::vector<TokenId> prompt;
   for (int i = 0; i < arrival.shared; ++i) prompt.push_back(static_cast<TokenId>(10 + i));
   for (int i = 0; i < arrival.own; ++i)
@@ -233,7 +233,7 @@ struct Seen {
   std::array<std::int64_t, 3> by_mode{};
 };
 
-void run(const Script& script, Seen& seen) {
+void run_script(const Script& script, Seen& seen) {
   const Options options = options_of(script);
   Rig rig(options);
   std::vector<Request> requests;
@@ -241,7 +241,7 @@ void run(const Script& script, Seen& seen) {
   std::set<std::size_t> disturbed;
   ++seen.by_mode[static_cast<std::size_t>(script.mode)];
   for (std::size_t i = 0; i < script.arrivals.size(); ++i) {
-    requests.push_back(request_of(script.arrivals[i], i + 1));
+    requests.push_back(request_from(script.arrivals[i], i + 1));
     sinks.push_back(nullptr);
   }
   bool more = true;
@@ -317,12 +317,12 @@ void run(const Script& script, Seen& seen) {
 
 void check_scripts(Seen& seen, bool grouped) {
   const auto property = [&] {
-    testing::TestPartResultArray failures;
+    ::testing::TestPartResultArray failures;
     for (int i = 0; i < 5 && failures.size() == 0; ++i) {
       const Script script = draw_script(grouped);
-      testing::ScopedFakeTestPartResultReporter reporter(
-          testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
-      run(script, seen);
+      ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+      run_script(script, seen);
     }
     if (failures.size() > 0) RC_FAIL(failures.GetTestPartResult(0).message());
   };

@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-class Memory final : public ModelRunner {
+class LevelMemory final : public ModelRunner {
  public:
   StepResult run(const ScheduledBatch&) override { return {}; }
   Status release_memory(KvContent content) override {
@@ -24,17 +24,17 @@ struct Levels final : StepObserver {
   std::vector<std::int32_t> seen;
 };
 
-struct Rig {
-  Rig() { observers.add(levels); }
+struct SleepRig {
+  SleepRig() { observers.add(levels); }
   const EngineParts parts = fake::make_parts({});
-  Memory runner;
+  LevelMemory runner;
   Levels levels;
   StepObservers observers;
   EngineSleep sleep{*parts.kv, runner, observers};
 };
 
 TEST(EngineSleep, LevelZeroKeepsAllMemory) {
-  Rig rig;
+  SleepRig rig;
   EXPECT_FALSE(rig.sleep.asleep());
   EXPECT_TRUE(rig.sleep.sleep(0).ok());
   EXPECT_TRUE(rig.sleep.asleep());
@@ -45,7 +45,7 @@ TEST(EngineSleep, LevelZeroKeepsAllMemory) {
 }
 
 TEST(EngineSleep, WakesPieceByPieceAndOnlyWithItsWeights) {
-  Rig rig;
+  SleepRig rig;
   EXPECT_TRUE(rig.sleep.sleep(1).ok());
   EXPECT_EQ(rig.runner.released, ModelRunner::KvContent::drop);
   rig.runner.loadable = false;
@@ -59,7 +59,7 @@ TEST(EngineSleep, WakesPieceByPieceAndOnlyWithItsWeights) {
 }
 
 TEST(EngineSleep, KeepsTheKvThatSequencesHold) {
-  Rig rig;
+  SleepRig rig;
   const std::vector<TokenId> tokens(5, 1);
   rig.parts.kv->add_sequence(SequenceId{1}, tokens, "", true);
   std::vector<BlockCopy> copies;

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <semaphore>
 
 #include "engine/engine_thread.h"
 #include "engine/fake_model_runner.h"
+#include "engine/waiting_sink.h"
 #include "kv_cache/paged_kv_manager.h"
 #include "scheduler/vllm_scheduler.h"
 
@@ -14,31 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class TokenSink final : public OutputSink {
- public:
-  void on_output(RequestOutput output) override {
-    for (const SequenceDelta& delta : output.deltas)
-      tokens.insert(tokens.end(), delta.token_ids.begin(), delta.token_ids.end());
-    num_cached_tokens = output.num_cached_tokens;
-    if (!tokens.empty() && !begun_.exchange(true)) first_.release();
-    if (!output.finished) return;
-    error = output.error;
-    done_.store(true);
-    last_.release();
-  }
-  bool wait_first() { return first_.try_acquire_for(20s); }
-  bool wait() { return last_.try_acquire_for(20s); }
-  bool done() const { return done_.load(); }
-  std::vector<TokenId> tokens;  // read after wait()
-  std::int32_t num_cached_tokens = 0;
-  Status error;
-
- private:
-  std::atomic<bool> begun_{false}, done_{false};
-  std::binary_semaphore first_{0}, last_{0};
-};
-
-Request request_of(std::uint64_t id, std::int32_t max_tokens) {
+Request seeded_request(std::uint64_t id, std::int32_t max_tokens) {
   Request request;
   request.id = RequestId{id};
   for (TokenId token = 1; token <= 12; ++token) request.prompt_token_ids.push_back(token);
@@ -48,8 +24,8 @@ Request request_of(std::uint64_t id, std::int32_t max_tokens) {
   return request;
 }
 
-struct Rig {
-  Rig() {
+struct SleepingThreadRig {
+  SleepingThreadRig() {
     const EngineConfig config{.max_model_len = 4000,
                               .max_num_seqs = 16,
                               .max_num_batched_tokens = 64,
@@ -66,9 +42,9 @@ struct Rig {
         config, EngineParts{std::move(kv), std::move(scheduler), std::move(made)}, clock, metrics);
     engine = std::make_unique<EngineThread>(config, std::move(core));
   }
-  std::shared_ptr<TokenSink> submit(std::uint64_t id, std::int32_t max_tokens) {
-    auto sink = std::make_shared<TokenSink>();
-    EXPECT_TRUE(engine->submit(request_of(id, max_tokens), sink).ok());
+  std::shared_ptr<WaitingSink> submit(std::uint64_t id, std::int32_t max_tokens) {
+    auto sink = std::make_shared<WaitingSink>();
+    EXPECT_TRUE(engine->submit(seeded_request(id, max_tokens), sink).ok());
     return sink;
   }
   std::future<Status> sleep(const SleepOrder& order) {
@@ -100,7 +76,7 @@ struct Rig {
 };
 
 TEST(EngineSleep, WhoComesMeanwhileWaitsAndGetsTheSameTokens) {
-  Rig rig;
+  SleepingThreadRig rig;
   const auto before = rig.submit(1, 30);
   ASSERT_TRUE(before->wait());
   EXPECT_FALSE(rig.engine->is_sleeping());
@@ -123,7 +99,7 @@ TEST(EngineSleep, WhoComesMeanwhileWaitsAndGetsTheSameTokens) {
 }
 
 TEST(EngineSleep, AbortTellsThoseThatRun) {
-  Rig rig;
+  SleepingThreadRig rig;
   const auto running = rig.submit(1, 3000);
   ASSERT_TRUE(running->wait_first());
   ASSERT_TRUE(rig.sleep({.level = 2}).get().ok());
@@ -135,7 +111,7 @@ TEST(EngineSleep, AbortTellsThoseThatRun) {
 }
 
 TEST(EngineSleep, WaitFinishesWhatRunsAndHoldsBackWhatComes) {
-  Rig rig;
+  SleepingThreadRig rig;
   const auto running = rig.submit(1, 2000);
   ASSERT_TRUE(running->wait_first());
   std::future<Status> asleep = rig.sleep({.level = 1, .running = SleepOrder::Running::wait});
@@ -153,7 +129,7 @@ TEST(EngineSleep, WaitFinishesWhatRunsAndHoldsBackWhatComes) {
 }
 
 TEST(EngineSleep, KeepGoesOnWhereItStood) {
-  Rig rig;
+  SleepingThreadRig rig;
   const auto whole = rig.submit(1, 3000);
   ASSERT_TRUE(whole->wait());
   const auto kept = rig.submit(2, 3000);
@@ -168,7 +144,7 @@ TEST(EngineSleep, KeepGoesOnWhereItStood) {
 }
 
 TEST(EngineSleep, PartsAreWokenOneByOneAndAFailureLeavesItAsleep) {
-  Rig rig;
+  SleepingThreadRig rig;
   ASSERT_TRUE(rig.sleep({.level = 1}).get().ok());
   rig.runner->load_fails = true;
   EXPECT_EQ(rig.wake().code(), StatusCode::unavailable);
@@ -183,7 +159,7 @@ TEST(EngineSleep, PartsAreWokenOneByOneAndAFailureLeavesItAsleep) {
 }
 
 TEST(EngineSleep, LevelZeroOnlyPauses) {
-  Rig rig;
+  SleepingThreadRig rig;
   ASSERT_TRUE(rig.submit(1, 30)->wait());
   ASSERT_TRUE(rig.sleep({.level = 0}).get().ok());
   EXPECT_FALSE(rig.runner->released);
@@ -194,19 +170,19 @@ TEST(EngineSleep, LevelZeroOnlyPauses) {
 }
 
 TEST(EngineSleep, LateOnesAreToldAndTheQueueKeepsItsBound) {
-  Rig rig;
+  SleepingThreadRig rig;
   ASSERT_TRUE(rig.sleep({.level = 1}).get().ok());
-  auto late = std::make_shared<TokenSink>();
-  Request request = request_of(1, 3);
+  auto late = std::make_shared<WaitingSink>();
+  Request request = seeded_request(1, 3);
   request.deadline = rig.clock.now() + 30'000'000;
   ASSERT_TRUE(rig.engine->submit(std::move(request), late).ok());
   ASSERT_TRUE(late->wait());
   EXPECT_EQ(late->error.code(), StatusCode::deadline_exceeded);
   StatusCode last = StatusCode::ok;
-  std::vector<std::shared_ptr<TokenSink>> sinks;
+  std::vector<std::shared_ptr<WaitingSink>> sinks;
   for (std::uint64_t id = 2; id <= 200 && last == StatusCode::ok; ++id) {
-    sinks.push_back(std::make_shared<TokenSink>());
-    last = rig.engine->submit(request_of(id, 3), sinks.back()).code();
+    sinks.push_back(std::make_shared<WaitingSink>());
+    last = rig.engine->submit(seeded_request(id, 3), sinks.back()).code();
   }
   EXPECT_EQ(last, StatusCode::resource_exhausted);
   sinks.pop_back();
@@ -215,7 +191,7 @@ TEST(EngineSleep, LateOnesAreToldAndTheQueueKeepsItsBound) {
 }
 
 TEST(EngineSleep, StoppingASleeperEndsEveryone) {
-  Rig rig;
+  SleepingThreadRig rig;
   ASSERT_TRUE(rig.sleep({.level = 1}).get().ok());
   const auto waiting = rig.submit(1, 3);
   rig.engine->stop();
@@ -225,7 +201,7 @@ TEST(EngineSleep, StoppingASleeperEndsEveryone) {
 }
 
 TEST(EngineSleep, StoppingOneThatFallsAsleepEndsEveryone) {
-  Rig rig;
+  SleepingThreadRig rig;
   const auto running = rig.submit(1, 3000);
   ASSERT_TRUE(running->wait_first());
   std::future<Status> asleep = rig.sleep({.level = 1, .running = SleepOrder::Running::wait});
@@ -237,7 +213,7 @@ TEST(EngineSleep, StoppingOneThatFallsAsleepEndsEveryone) {
 }
 
 TEST(EngineSleep, AResetCacheIsNotFound) {
-  Rig rig;
+  SleepingThreadRig rig;
   ASSERT_TRUE(rig.submit(1, 3)->wait());
   const auto hit = rig.submit(2, 3);
   ASSERT_TRUE(hit->wait());

@@ -9,6 +9,7 @@
 
 #include "base/watchdog.h"
 #include "engine/fake_model_runner.h"
+#include "engine/waiting_sink.h"
 #include "kv_cache/paged_kv_manager.h"
 #include "scheduler/vllm_scheduler.h"
 
@@ -17,31 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Waits for the last output; counts what came.
-class WaitingSink final : public OutputSink {
- public:
-  void on_output(RequestOutput output) override {
-    for (const SequenceDelta& delta : output.deltas)
-      num_tokens += static_cast<std::int64_t>(delta.token_ids.size());
-    if (num_tokens > 0 && !first_seen_.exchange(true)) first_.release();
-    num_cached_tokens = output.num_cached_tokens;
-    if (!output.finished) return;
-    error = output.error;
-    EXPECT_FALSE(done_.exchange(true)) << "finished twice";
-    last_.release();
-  }
-  bool wait_first() { return first_.try_acquire_for(20s); }
-  bool wait() { return last_.try_acquire_for(20s); }
-  std::int64_t num_tokens = 0;  // read after wait()
-  std::int32_t num_cached_tokens = 0;
-  Status error;
-
- private:
-  std::atomic<bool> first_seen_{false}, done_{false};
-  std::binary_semaphore first_{0}, last_{0};
-};
-
-Request make_request(std::uint64_t id, std::int32_t max_tokens) {
+Request short_request(std::uint64_t id, std::int32_t max_tokens) {
   Request request;
   request.id = RequestId{id};
   request.prompt_token_ids = {1, 2, 3, static_cast<TokenId>(id % 30)};
@@ -51,8 +28,9 @@ Request make_request(std::uint64_t id, std::int32_t max_tokens) {
   return request;
 }
 
-struct Rig {
-  explicit Rig(std::int64_t max_waiting = 1000, std::int64_t fail_at_step = -1, int num_preparations = 0) {
+struct EngineThreadRig {
+  explicit EngineThreadRig(std::int64_t max_waiting = 1000, std::int64_t fail_at_step = -1,
+                           int num_preparations = 0) {
     EngineConfig config{.max_model_len = 1000,
                         .max_num_seqs = 16,
                         .max_num_batched_tokens = 64,
@@ -79,7 +57,7 @@ struct Rig {
 };
 
 TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
-  Rig rig;
+  EngineThreadRig rig;
   std::vector<std::thread> clients;
   std::atomic<std::uint64_t> next_id{1};
   std::atomic<std::int64_t> finished{0};
@@ -88,7 +66,7 @@ TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
       for (int k = 0; k < 25; ++k) {
         const std::uint64_t id = next_id.fetch_add(1);
         auto sink = std::make_shared<WaitingSink>();
-        ASSERT_TRUE(rig.engine->submit(make_request(id, 20), sink).ok());
+        ASSERT_TRUE(rig.engine->submit(short_request(id, 20), sink).ok());
         const bool hangs_up = id % 3 == 0;
         if (hangs_up) {
           EXPECT_TRUE(sink->wait_first());
@@ -96,7 +74,7 @@ TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
         }
         ASSERT_TRUE(sink->wait());
         EXPECT_TRUE(sink->error.ok());
-        if (!hangs_up) EXPECT_EQ(sink->num_tokens, 20);
+        if (!hangs_up) EXPECT_EQ(sink->tokens.size(), 20u);
         finished.fetch_add(1);
       }
     });
@@ -109,27 +87,27 @@ TEST(EngineThread, ManyClientsAThirdOfWhichHangUp) {
 }
 
 TEST(EngineThread, IdleTimeGoesToPreparationsAndRequestsDoNotWaitForThem) {
-  Rig few(1000, -1, 50);
+  EngineThreadRig few(1000, -1, 50);
   for (int i = 0; i < 2000 && *few.preparations_left > 0; ++i) std::this_thread::sleep_for(5ms);
   EXPECT_EQ(*few.preparations_left, 0);
-  Rig endless(1000, -1, std::numeric_limits<int>::max());
+  EngineThreadRig endless(1000, -1, std::numeric_limits<int>::max());
   for (std::uint64_t id = 1; id <= 3; ++id) {
     auto sink = std::make_shared<WaitingSink>();
-    ASSERT_TRUE(endless.engine->submit(make_request(id, 20), sink).ok());
+    ASSERT_TRUE(endless.engine->submit(short_request(id, 20), sink).ok());
     ASSERT_TRUE(sink->wait());
-    EXPECT_EQ(sink->num_tokens, 20);
+    EXPECT_EQ(sink->tokens.size(), 20u);
   }
   endless.engine->stop();
   EXPECT_GT(*endless.preparations_left, 0);
 }
 
 TEST(EngineThread, AFullQueueIsRefusedAndAcceptedOnesAreServed) {
-  Rig rig(40);
+  EngineThreadRig rig(40);
   std::vector<std::shared_ptr<WaitingSink>> accepted;
   std::int64_t refused = 0;
   for (std::uint64_t id = 1; id <= 2000; ++id) {
     auto sink = std::make_shared<WaitingSink>();
-    const Status status = rig.engine->submit(make_request(id, 50), sink);
+    const Status status = rig.engine->submit(short_request(id, 50), sink);
     if (status.ok()) {
       accepted.push_back(sink);
     } else {
@@ -143,29 +121,29 @@ TEST(EngineThread, AFullQueueIsRefusedAndAcceptedOnesAreServed) {
 }
 
 TEST(EngineThread, DrainFinishesWhatWasAccepted) {
-  Rig rig;
+  EngineThreadRig rig;
   std::vector<std::shared_ptr<WaitingSink>> sinks;
   for (std::uint64_t id = 1; id <= 30; ++id) {
     sinks.push_back(std::make_shared<WaitingSink>());
-    ASSERT_TRUE(rig.engine->submit(make_request(id, 100), sinks.back()).ok());
+    ASSERT_TRUE(rig.engine->submit(short_request(id, 100), sinks.back()).ok());
   }
   rig.engine->begin_drain();
-  EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
+  EXPECT_EQ(rig.engine->submit(short_request(99, 1), std::make_shared<WaitingSink>()).code(),
             StatusCode::unavailable);
   EXPECT_TRUE(rig.engine->wait_idle(20s));
   for (const auto& sink : sinks) {
     ASSERT_TRUE(sink->wait());
-    EXPECT_EQ(sink->num_tokens, 100);
+    EXPECT_EQ(sink->tokens.size(), 100u);
   }
   EXPECT_TRUE(rig.engine->healthy());
 }
 
 TEST(EngineThread, StopAnswersEveryone) {
-  Rig rig;
+  EngineThreadRig rig;
   std::vector<std::shared_ptr<WaitingSink>> sinks;
   for (std::uint64_t id = 1; id <= 100; ++id) {
     sinks.push_back(std::make_shared<WaitingSink>());
-    ASSERT_TRUE(rig.engine->submit(make_request(id, 900), sinks.back()).ok());
+    ASSERT_TRUE(rig.engine->submit(short_request(id, 900), sinks.back()).ok());
   }
   ASSERT_TRUE(sinks[0]->wait_first());
   rig.engine->stop();
@@ -175,11 +153,11 @@ TEST(EngineThread, StopAnswersEveryone) {
 }
 
 TEST(EngineThread, ADeadEngineTellsEveryoneAndTurnsUnhealthy) {
-  Rig rig(1000, 50);
+  EngineThreadRig rig(1000, 50);
   std::vector<std::shared_ptr<WaitingSink>> sinks;
   for (std::uint64_t id = 1; id <= 30; ++id) {
     auto sink = std::make_shared<WaitingSink>();
-    if (rig.engine->submit(make_request(id, 900), sink).ok()) sinks.push_back(sink);
+    if (rig.engine->submit(short_request(id, 900), sink).ok()) sinks.push_back(sink);
   }
   for (const auto& sink : sinks) {
     ASSERT_TRUE(sink->wait());
@@ -188,12 +166,12 @@ TEST(EngineThread, ADeadEngineTellsEveryoneAndTurnsUnhealthy) {
   EXPECT_TRUE(rig.engine->wait_idle(10s));
   EXPECT_FALSE(rig.engine->healthy());
   EXPECT_EQ(rig.engine->check_health().message(), "The engine has stopped: the device is lost");
-  EXPECT_EQ(rig.engine->submit(make_request(99, 1), std::make_shared<WaitingSink>()).code(),
+  EXPECT_EQ(rig.engine->submit(short_request(99, 1), std::make_shared<WaitingSink>()).code(),
             StatusCode::unavailable);
 }
 
 TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
-  Rig rig;
+  EngineThreadRig rig;
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6};  // a block and a half
   auto added = std::make_shared<WaitingSink>();
   ASSERT_TRUE(rig.engine->add_prefix("rules", tokens, added).ok());
@@ -210,7 +188,7 @@ TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
   EXPECT_EQ(twice->error.code(), StatusCode::already_exists);
 
   auto sink = std::make_shared<WaitingSink>();
-  Request request = make_request(1, 3);
+  Request request = short_request(1, 3);
   request.prompt_token_ids = {1, 2, 3, 4, 5, 6, 9};
   request.cache_salt = "someone's own";
   ASSERT_TRUE(rig.engine->submit(std::move(request), sink).ok());
@@ -240,7 +218,7 @@ TEST(EngineThread, PrefixesAreAddedListedUsedAndDropped) {
 }
 
 TEST(EngineThread, AnEndingEngineAnswersWhoAddsAPrefix) {
-  Rig rig(1000, 1);
+  EngineThreadRig rig(1000, 1);
   auto failed = std::make_shared<WaitingSink>();
   ASSERT_TRUE(rig.engine->add_prefix("p", std::vector<TokenId>(200, 1), failed).ok());
   ASSERT_TRUE(failed->wait());
@@ -249,9 +227,9 @@ TEST(EngineThread, AnEndingEngineAnswersWhoAddsAPrefix) {
 }
 
 TEST(EngineThread, IdleUsesNoCpu) {
-  Rig rig;
+  EngineThreadRig rig;
   auto sink = std::make_shared<WaitingSink>();
-  ASSERT_TRUE(rig.engine->submit(make_request(1, 5), sink).ok());
+  ASSERT_TRUE(rig.engine->submit(short_request(1, 5), sink).ok());
   ASSERT_TRUE(sink->wait());
   ASSERT_TRUE(rig.engine->wait_idle(10s));
   const auto cpu_ns = [](clockid_t clock) {
@@ -289,13 +267,13 @@ LiveStates look_until_idle(EngineThread& engine, std::counting_semaphore<>& begu
 }
 
 TEST(EngineThread, TellsOfEveryStepWhereItIsWanted) {
-  Rig rig;
+  EngineThreadRig rig;
   rig.engine->live_every_step(true);
   auto sink = std::make_shared<WaitingSink>();
   std::counting_semaphore<> begun{0};
   std::future<LiveStates> looking = std::async([&] { return look_until_idle(*rig.engine, begun); });
   ASSERT_TRUE(begun.try_acquire_for(20s));
-  ASSERT_TRUE(rig.engine->submit(make_request(1, 300), sink).ok());
+  ASSERT_TRUE(rig.engine->submit(short_request(1, 300), sink).ok());
   ASSERT_TRUE(sink->wait());
   const LiveStates states = looking.get();
   std::int64_t steps = 0;
@@ -357,10 +335,10 @@ TEST(EngineThread, AStalledLoopIsNoticedAndTakesNothingMore) {
     for (const int until = num_looks + 20; num_looks < until;) std::this_thread::sleep_for(1ms);
     EXPECT_TRUE(engine.healthy());
     auto sink = std::make_shared<WaitingSink>();
-    ASSERT_TRUE(engine.submit(make_request(1, 3), sink).ok());
+    ASSERT_TRUE(engine.submit(short_request(1, 3), sink).ok());
     EXPECT_TRUE(noticed.try_acquire_for(20s));
     EXPECT_FALSE(engine.healthy());
-    EXPECT_EQ(engine.submit(make_request(2, 3), std::make_shared<WaitingSink>()).code(),
+    EXPECT_EQ(engine.submit(short_request(2, 3), std::make_shared<WaitingSink>()).code(),
               StatusCode::unavailable);
   }
   go.release(1000);

@@ -27,7 +27,7 @@ class FamilyModes : public ::testing::TestWithParam<std::string> {
   std::string folder_;
 };
 
-void expect_same(const Outcome& got, const Outcome& alone, const char* what) {
+void expect_same_outcome(const Outcome& got, const Outcome& alone, const char* what) {
   EXPECT_TRUE(got.refused.ok()) << what << ": " << got.refused.message();
   ASSERT_EQ(got.answers.size(), alone.answers.size()) << what;
   for (std::size_t i = 0; i < alone.answers.size(); ++i)
@@ -40,7 +40,7 @@ TEST_P(FamilyModes, GiveTheSameBits) {
   ASSERT_EQ(alone.answers.size(), 8u);
   const auto same = [&](const Trial& trial, const char* what) {
     Outcome outcome = run(trial);
-    expect_same(outcome, alone, what);
+    expect_same_outcome(outcome, alone, what);
     return outcome;
   };
 
@@ -90,7 +90,7 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   two.ranks = 2;
   two.windows = two.chunked = two.all_at_once = true;
   const Outcome alone = run(one);
-  expect_same(run(two), alone, "two ranks");
+  expect_same_outcome(run(two), alone, "two ranks");
   if (!alone.has_states) return;
   // Each rank's part of the states goes the ways of the whole ones.
   two.block_size = 4;
@@ -99,14 +99,14 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   const Outcome cached = run(two);
   Trial again = one;
   again.rounds = 2;
-  expect_same(cached, run(again), "two ranks, from the prefix cache");
+  expect_same_outcome(cached, run(again), "two ranks, from the prefix cache");
   EXPECT_GT(cached.cached, 0);
   two.rounds = 1;
   two.all_at_once = true;
   two.longest = 3;
   two.num_swap = 1;
   const Outcome swapped = run(two);
-  expect_same(swapped, alone, "two ranks, swapped");
+  expect_same_outcome(swapped, alone, "two ranks, swapped");
   EXPECT_GT(swapped.swaps, 0);
 }
 

@@ -28,7 +28,7 @@ struct Served {
   bool aborted = false;
 };
 
-struct Totals {
+struct TierTotals {
   std::int64_t brought = 0, lost = 0, from_peers = 0, preemptions = 0;
 };
 
@@ -36,7 +36,7 @@ class Seed {
  public:
   explicit Seed(std::uint64_t seed) : rng_(seed), options_(draw_options()), rig_(options_) {}
 
-  void run(Totals& totals) {
+  void run(TierTotals& totals) {
     const int num_steps = below(60) + 20;
     for (int i = 0; i < num_steps; ++i) {
       if (below(3) == 0) arrive();
@@ -158,7 +158,7 @@ class Seed {
 TEST(KvTiersProperty, NothingThatTiersDoChangesAToken) {
   const char* const given = std::getenv("PAGODA_TIER_SEEDS");
   const int num_seeds = given != nullptr ? std::atoi(given) : 400;
-  Totals totals;
+  TierTotals totals;
   for (int seed = 1; seed <= num_seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Seed(static_cast<std::uint64_t>(seed)).run(totals);

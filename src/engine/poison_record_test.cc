@@ -16,9 +16,9 @@
 namespace pagoda {
 namespace {
 
-class PoisonRecordTest : public testing::Test {
+class PoisonRecordTest : public ::testing::Test {
  protected:
-  PoisonRecordTest() : path_(testing::TempDir() + concat("poison-", getpid(), "-", ++count)) {}
+  PoisonRecordTest() : path_(::testing::TempDir() + concat("poison-", getpid(), "-", ++count)) {}
   ~PoisonRecordTest() override { std::remove(path_.c_str()); }
   std::unique_ptr<PoisonRecord> open() {
     auto record = PoisonRecord::open(path_, [this] { return now_; });

@@ -40,7 +40,7 @@ std::unique_ptr<RequestState> make_state(std::uint64_t id, TimeNs deadline, bool
   return state;
 }
 
-void expect_same(RequestTable& table, const Model& model) {
+void expect_same_table(RequestTable& table, const Model& model) {
   EXPECT_EQ(table.size(), std::ssize(model.served));
   EXPECT_EQ(table.empty(), model.served.empty());
   EXPECT_EQ(table.num_added(), model.added);
@@ -62,7 +62,7 @@ void expect_same(RequestTable& table, const Model& model) {
   EXPECT_TRUE(std::ranges::equal(table.deadlines(), deadlines));
 }
 
-void run(std::uint64_t seed) {
+void compare_with_model(std::uint64_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
@@ -106,12 +106,12 @@ void run(std::uint64_t seed) {
       table.note_scheduled(now, batch, preempted, now);
       if (below(2) == 0) table.note_retired(now);
     }
-    expect_same(table, model);
+    expect_same_table(table, model);
   }
 }
 
 TEST(RequestTable, AgreesWithAModel) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) run(seed);
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) compare_with_model(seed);
 }
 
 // The step's batch points into it.

@@ -24,8 +24,8 @@ class Interrupted final : public ModelRunner {
   std::unique_ptr<ModelRunner> runner_;
 };
 
-struct Rig {
-  Rig() {
+struct PipelineRig {
+  PipelineRig() {
     EngineParts parts = fake::make_parts(options);
     auto owned = std::make_unique<Interrupted>(std::make_unique<fake::FakeModelRunner>(
         options.engine.block_size, options.num_blocks, 0, options.virtual_blocks()));
@@ -56,7 +56,7 @@ struct Rig {
 };
 
 TEST(StepPipeline, AnAbortDuringAStepFreesWhenItRetires) {
-  Rig rig;
+  PipelineRig rig;
   const auto leaving = rig.submit(make_request(1, {1, 2, 3, 4, 5}, 20));
   const auto staying = rig.submit(make_request(2, {6, 7, 8}, 4));
   rig.step();
@@ -86,7 +86,7 @@ TEST(StepPipeline, AnAbortDuringAStepFreesWhenItRetires) {
 }
 
 TEST(StepPipeline, AnAbortOfWhatEndsInTheStepChangesNothing) {
-  Rig rig;
+  PipelineRig rig;
   const auto sink = rig.submit(make_request(1, {1, 2, 3}, 1));
   rig.runner->during = [&](const ScheduledBatch&) { rig.core->abort(RequestId{1}); };
   EXPECT_TRUE(rig.step());
@@ -95,7 +95,7 @@ TEST(StepPipeline, AnAbortOfWhatEndsInTheStepChangesNothing) {
 }
 
 TEST(StepPipeline, AnAbortOfOneSequenceDuringAStepEndsItAlone) {
-  Rig rig;
+  PipelineRig rig;
   Request request = make_request(1, {1, 2, 3}, 6);
   request.sampling.n = request.sampling.best_of = 2;
   request.sampling.temperature = 1;
@@ -112,7 +112,7 @@ TEST(StepPipeline, AnAbortOfOneSequenceDuringAStepEndsItAlone) {
 }
 
 TEST(StepPipeline, AFailedStepRetiresAndEndsWhatWasAborted) {
-  Rig rig;
+  PipelineRig rig;
   const auto leaving = rig.submit(make_request(1, {1, 2, 3}, 9));
   const auto other = rig.submit(make_request(2, {4, 5, 6}, 9));
   rig.step();

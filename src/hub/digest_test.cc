@@ -10,7 +10,7 @@ namespace {
 
 // The numbers: `sha256sum` and `git hash-object` of a file that holds "hello\n".
 TEST(Digest, OfAFile) {
-  const std::string path = testing::TempDir() + "pagoda_digest_test";
+  const std::string path = ::testing::TempDir() + "pagoda_digest_test";
   std::ofstream(path, std::ios::binary) << "hello\n";
   EXPECT_EQ(*file_digest(path, DigestKind::sha256),
             "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");

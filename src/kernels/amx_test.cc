@@ -28,7 +28,7 @@ TEST(Amx, NothingBehindAStripOrARowCounts) {
       const auto packed = PackedLinear::pack(context, LinearType::bfloat16, {&view, 1});
       ASSERT_TRUE(packed);
       for (std::int64_t rows = 1; rows <= kM; ++rows) {
-        SCOPED_TRACE(testing::Message() << cpu_kernels_name(level) << " inputs " << k << " rows " << rows);
+        SCOPED_TRACE(::testing::Message() << cpu_kernels_name(level) << " inputs " << k << " rows " << rows);
         std::vector<float> x(static_cast<std::size_t>(rows * k), 2.0f),
             y(static_cast<std::size_t>(rows * kN));
         if (rows > 1) x.back() = std::numeric_limits<float>::quiet_NaN();

@@ -13,22 +13,22 @@
 namespace pagoda {
 namespace {
 
-struct Shape {
+struct ConvShape {
   std::int64_t channels;
   std::int32_t taps;
   bool gates, bias, silu;
 };
 
-constexpr Shape kShapes[] = {{1, 2, false, false, false},  {16, 3, true, false, false},
-                             {17, 3, true, true, false},   {64, 4, false, true, true},
-                             {100, 4, false, false, true}, {200, 5, true, true, true},
-                             {33, 8, true, true, false}};
-constexpr std::int32_t kRows = 23;
+constexpr ConvShape kConvShapes[] = {{1, 2, false, false, false},  {16, 3, true, false, false},
+                                     {17, 3, true, true, false},   {64, 4, false, true, true},
+                                     {100, 4, false, false, true}, {200, 5, true, true, true},
+                                     {33, 8, true, true, false}};
+constexpr std::int32_t kConvRows = 23;
 
 // Sequences of one layer whose state is one piece, behind another layer's.
 class Conv {
  public:
-  explicit Conv(const Shape& shape)
+  explicit Conv(const ConvShape& shape)
       : shape_(shape),
         stride_(3 * shape.channels + 5),
         weight_(random_floats(1, size(shape.channels * shape.taps))),
@@ -37,7 +37,7 @@ class Conv {
   std::size_t state_size() const { return size((shape_.taps - 1) * shape_.channels); }
   // Inputs of a sequence: rows with both gates.
   std::vector<float> inputs(std::uint64_t seed) const {
-    return random_floats(seed, size(kRows * stride_), 2);
+    return random_floats(seed, size(kConvRows * stride_), 2);
   }
 
   struct Step {
@@ -93,7 +93,7 @@ class Conv {
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
  private:
-  Shape shape_;
+  ConvShape shape_;
   std::int64_t stride_;
   std::vector<float> weight_, bias_;
 };
@@ -108,16 +108,16 @@ struct Outcome {
   }
 };
 
-Outcome whole(const Conv& conv, const Shape& shape, const KernelContext& context, std::uint64_t seed) {
-  Outcome out{std::vector<float>(Conv::size(kRows * shape.channels)),
+Outcome whole(const Conv& conv, const ConvShape& shape, const KernelContext& context, std::uint64_t seed) {
+  Outcome out{std::vector<float>(Conv::size(kConvRows * shape.channels)),
               std::vector<float>(conv.state_size(), 7.0f)};
   const std::vector<float> inputs = conv.inputs(seed);
-  conv.run(context, {{inputs.data(), kRows, 0, true, out.state.data(), out.output.data()}});
+  conv.run(context, {{inputs.data(), kConvRows, 0, true, out.state.data(), out.output.data()}});
   return out;
 }
 
 TEST(CausalConv, AgreesWithReference) {
-  for (const Shape& shape : kShapes) {
+  for (const ConvShape& shape : kConvShapes) {
     const Conv conv(shape);
     const Outcome expected = whole(conv, shape, {.backend = Backend::reference}, 5);
     for (const CpuLevel level : levels_here()) {
@@ -132,36 +132,41 @@ TEST(CausalConv, AgreesWithReference) {
 
 TEST(CausalConv, BitsDependOnTheSequenceAlone) {
   ThreadPool pool(3);
-  for (const Shape& shape : kShapes) {
+  for (const ConvShape& shape : kConvShapes) {
     const Conv conv(shape);
     for (const CpuLevel level : levels_here()) {
-      SCOPED_TRACE(testing::Message()
+      SCOPED_TRACE(::testing::Message()
                    << cpu_level_name(level) << " channels " << shape.channels << " taps " << shape.taps);
       const KernelContext alone{.level = level}, threads{.level = level, .pool = &pool};
       const Outcome expected = whole(conv, shape, alone, 5), other = whole(conv, shape, alone, 6);
       const std::vector<float> inputs = conv.inputs(5), others = conv.inputs(6);
-      for (std::int32_t cut = 1; cut < kRows; ++cut) {
+      for (std::int32_t cut = 1; cut < kConvRows; ++cut) {
         // The first rows with the others as drafts, which leave no trace; then those, beside another sequence
         // and with a copy in passing.
         Outcome got = expected, beside = other;
         std::fill(got.state.begin(), got.state.end(), 9.0f);
         std::vector<float> copy(conv.state_size(), 9.0f), at_cut(conv.state_size(), 9.0f);
-        conv.run(threads, {{inputs.data(), kRows, kRows - cut, true, got.state.data(), got.output.data()}});
+        conv.run(threads,
+                 {{inputs.data(), kConvRows, kConvRows - cut, true, got.state.data(), got.output.data()}});
         EXPECT_EQ(got.output, expected.output);
         at_cut = got.state;
         got.output.assign(got.output.size(), 9.0f);
         std::copy_n(expected.output.begin(), cut * shape.channels, got.output.begin());
-        conv.run(
-            threads,
-            {{others.data(), kRows, 0, true, beside.state.data(), beside.output.data(), {{cut, copy.data()}}},
-             {inputs.data() + cut * conv.stride(), kRows - cut, 0, false, got.state.data(),
-              got.output.data() + cut * shape.channels}});
+        conv.run(threads, {{others.data(),
+                            kConvRows,
+                            0,
+                            true,
+                            beside.state.data(),
+                            beside.output.data(),
+                            {{cut, copy.data()}}},
+                           {inputs.data() + cut * conv.stride(), kConvRows - cut, 0, false, got.state.data(),
+                            got.output.data() + cut * shape.channels}});
         EXPECT_TRUE(got == expected) << "cut at " << cut;
         EXPECT_TRUE(beside == other) << "cut at " << cut;
         // A sequence that continues from the copy gets the rest of the other.
-        std::vector<float> rest(Conv::size((kRows - cut) * shape.channels));
-        conv.run(alone,
-                 {{others.data() + cut * conv.stride(), kRows - cut, 0, false, copy.data(), rest.data()}});
+        std::vector<float> rest(Conv::size((kConvRows - cut) * shape.channels));
+        conv.run(alone, {{others.data() + cut * conv.stride(), kConvRows - cut, 0, false, copy.data(),
+                          rest.data()}});
         EXPECT_TRUE(
             std::equal(rest.begin(), rest.end(), other.output.begin() + cut * shape.channels, Outcome::same));
         EXPECT_EQ(copy, other.state);

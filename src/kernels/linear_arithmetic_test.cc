@@ -23,8 +23,6 @@ constexpr LinearArithmetic kE4m3Groups = {
 constexpr LinearArithmetic kE4m3Fixed = {
     .number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 0.003f};
 constexpr LinearArithmetic kAll[] = {kInt8Rows, kInt8Fixed, kE4m3Rows, kE4m3Bounded, kE4m3Groups, kE4m3Fixed};
-constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
-                                 LinearType::int8};
 
 struct Matrix {
   std::vector<std::byte> bytes;
@@ -50,16 +48,16 @@ Matrix plain(std::uint64_t seed, std::int64_t n, std::int64_t k) {
   return out;
 }
 
-PackedLinear pack(const KernelContext& context, LinearType type, const Matrix& matrix,
-                  const LinearArithmetic& arithmetic, std::vector<float> bias = {}) {
+PackedLinear pack_matrix(const KernelContext& context, LinearType type, const Matrix& matrix,
+                         const LinearArithmetic& arithmetic, std::vector<float> bias = {}) {
   auto packed = PackedLinear::pack(context, type, std::span(&matrix.view, 1), std::move(bias),
                                    LinearForm::stacked, arithmetic);
   CHECK(packed.has_value());
   return *std::move(packed);
 }
 
-std::vector<float> run(const KernelContext& context, const PackedLinear& weight, const float* x,
-                       std::int64_t rows) {
+std::vector<float> product_rows(const KernelContext& context, const PackedLinear& weight, const float* x,
+                                std::int64_t rows) {
   std::vector<float> y(static_cast<std::size_t>(rows * weight.n()));
   linear(context, weight, LinearInput::rows(x, weight.k()), rows, Buffer::of(y.data(), weight.n()));
   return y;
@@ -84,11 +82,12 @@ TEST(LinearArithmetic, EveryLevelAgreesWithReference) {
     for (const CpuLevel level : levels_here()) {
       const KernelContext cpu{.backend = Backend::cpu, .level = level};
       for (const LinearArithmetic& arithmetic : kAll) {
-        for (const LinearType type : kTypes) {
+        for (const LinearType type : kLinearTypes) {
           const Matrix& matrix = type == LinearType::int8 ? int8 : bf16;
           const double lost =
-              difference(run(cpu, pack(cpu, type, matrix, arithmetic, bias), x.data(), kRows),
-                         run(reference, pack(reference, type, matrix, arithmetic, bias), x.data(), kRows));
+              difference(product_rows(cpu, pack_matrix(cpu, type, matrix, arithmetic, bias), x.data(), kRows),
+                         product_rows(reference, pack_matrix(reference, type, matrix, arithmetic, bias),
+                                      x.data(), kRows));
           EXPECT_LT(lost, 2e-6) << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic)
                                 << " type " << static_cast<int>(type) << " k " << k;
         }
@@ -118,7 +117,8 @@ TEST(LinearArithmetic, Int8IsAnIntegerSum) {
   std::vector<float> at_all_levels;
   for (const CpuLevel level : levels_here()) {
     const KernelContext cpu{.backend = Backend::cpu, .level = level};
-    const std::vector<float> y = run(cpu, pack(cpu, LinearType::int8, matrix, kInt8Rows), x.data(), kRows);
+    const std::vector<float> y =
+        product_rows(cpu, pack_matrix(cpu, LinearType::int8, matrix, kInt8Rows), x.data(), kRows);
     if (at_all_levels.empty()) at_all_levels = y;
     EXPECT_TRUE(same_bits(y, at_all_levels)) << cpu_level_name(level);
   }
@@ -171,7 +171,8 @@ TEST(LinearArithmetic, RoundsToTheNearestE4m3) {
   std::vector<KernelContext> contexts = {{.backend = Backend::reference}};
   for (const CpuLevel level : levels_here()) contexts.push_back({.backend = Backend::cpu, .level = level});
   for (const KernelContext& context : contexts)
-    EXPECT_EQ(run(context, pack(context, LinearType::float32, one, fixed), x.data(), count), expected);
+    EXPECT_EQ(product_rows(context, pack_matrix(context, LinearType::float32, one, fixed), x.data(), count),
+              expected);
 }
 
 TEST(LinearArithmetic, RowBitsDependOnTheRowAlone) {
@@ -181,18 +182,20 @@ TEST(LinearArithmetic, RowBitsDependOnTheRowAlone) {
   const std::vector<float> x = random_floats(9, kRows * kK);
   for (const CpuLevel level : levels_here()) {
     for (const LinearArithmetic& arithmetic : kAll) {
-      for (const LinearType type : kTypes) {
-        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic)
-                                        << " type " << static_cast<int>(type));
+      for (const LinearType type : kLinearTypes) {
+        SCOPED_TRACE(::testing::Message()
+                     << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic) << " type "
+                     << static_cast<int>(type));
         const KernelContext alone{.backend = Backend::cpu, .level = level};
         KernelContext threaded = alone;
         threaded.pool = &three;
-        const PackedLinear weight = pack(alone, type, type == LinearType::int8 ? int8 : bf16, arithmetic);
-        const std::vector<float> all = run(threaded, weight, x.data(), kRows);
+        const PackedLinear weight =
+            pack_matrix(alone, type, type == LinearType::int8 ? int8 : bf16, arithmetic);
+        const std::vector<float> all = product_rows(threaded, weight, x.data(), kRows);
         for (const std::int64_t m : {1, 2, 5, 16, 17, 33}) {
           const std::int64_t start = (m * 29) % (kRows - m);
           const auto begin = all.begin() + start * kN;
-          EXPECT_TRUE(same_bits(run(m % 2 == 0 ? threaded : alone, weight, x.data() + start * kK, m),
+          EXPECT_TRUE(same_bits(product_rows(m % 2 == 0 ? threaded : alone, weight, x.data() + start * kK, m),
                                 std::vector<float>(begin, begin + m * kN)))
               << " m " << m;
         }
@@ -210,13 +213,14 @@ TEST(LinearArithmetic, PairsAreTwoProducts) {
   const std::vector<float> x = random_floats(12, kRows * kHidden);
   for (const CpuLevel level : levels_here()) {
     for (const LinearArithmetic& arithmetic : kAll) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic));
+      SCOPED_TRACE(::testing::Message()
+                   << cpu_level_name(level) << " " << linear_arithmetic_text(arithmetic));
       const KernelContext context{.backend = Backend::cpu, .level = level, .pool = &two};
       std::vector<PackedLinear> first, second;
       const bool int8 = arithmetic.number == InputNumber::int8;
       const LinearType type = int8 ? LinearType::int8 : LinearType::bfloat16;
-      first.push_back(pack(context, type, int8 ? int8_up : up, arithmetic));
-      second.push_back(pack(context, type, int8 ? int8_down : down, arithmetic));
+      first.push_back(pack_matrix(context, type, int8 ? int8_up : up, arithmetic));
+      second.push_back(pack_matrix(context, type, int8 ? int8_down : down, arithmetic));
       std::vector<float> inner(kRows * kInner), between(kRows * kInner), expected(kRows * kHidden),
           pair(kRows * kHidden), grouped(kRows * kHidden);
       const LinearInput input = LinearInput::rows(x.data(), kHidden);
@@ -247,15 +251,15 @@ TEST(LinearArithmetic, JoinedMatricesAreEachTheirOwn) {
   for (const CpuLevel level : levels_here()) {
     const KernelContext context{.backend = Backend::cpu, .level = level};
     const std::vector<float> of_first =
-        run(context, pack(context, LinearType::int8, first, kInt8Rows), x.data(), kRows);
+        product_rows(context, pack_matrix(context, LinearType::int8, first, kInt8Rows), x.data(), kRows);
     for (const Matrix* other : {&second, static_cast<const Matrix*>(&grouped)}) {
       const std::vector<float> of_other =
-          run(context, pack(context, LinearType::int8, *other, kInt8Rows), x.data(), kRows);
+          product_rows(context, pack_matrix(context, LinearType::int8, *other, kInt8Rows), x.data(), kRows);
       const TensorView views[] = {first.view, other->view};
       const auto joined =
           PackedLinear::pack(context, LinearType::int8, views, {}, LinearForm::stacked, kInt8Rows);
       ASSERT_TRUE(joined.has_value());
-      const std::vector<float> both = run(context, *joined, x.data(), kRows);
+      const std::vector<float> both = product_rows(context, *joined, x.data(), kRows);
       std::vector<float> expected, values(kK), file(kK);
       for (std::int64_t row = 0; row < kRows; ++row)
         for (const std::vector<float>* own : {&of_first, &of_other})
@@ -272,24 +276,25 @@ TEST(LinearArithmetic, IsPartOfAPackedFile) {
   const KernelContext context{.backend = Backend::cpu, .level = detected_cpu_level()};
   const Matrix matrix = plain(13, 32, 128);
   for (const LinearArithmetic& arithmetic : kAll) {
-    const PackedLinear packed = pack(context, LinearType::float32, matrix, arithmetic);
+    const PackedLinear packed = pack_matrix(context, LinearType::float32, matrix, arithmetic);
     const auto mapped = PackedLinear::map(packed.description(), packed.bytes(), nullptr);
     ASSERT_TRUE(mapped.has_value());
     EXPECT_EQ(mapped->arithmetic(), arithmetic);
   }
   const Matrix int8 = int8_rows(14, 40, 96);
-  const PackedLinear integers = pack(context, LinearType::int8, int8, kInt8Rows);
+  const PackedLinear integers = pack_matrix(context, LinearType::int8, int8, kInt8Rows);
   std::string description = integers.description();
   const auto mapped = PackedLinear::map(description, integers.bytes(), nullptr);
   ASSERT_TRUE(mapped.has_value());
   const std::vector<float> x = random_floats(15, 96);
-  EXPECT_TRUE(same_bits(run(context, *mapped, x.data(), 1), run(context, integers, x.data(), 1)));
+  EXPECT_TRUE(
+      same_bits(product_rows(context, *mapped, x.data(), 1), product_rows(context, integers, x.data(), 1)));
   description[9] = static_cast<char>(InputNumber::own);  // behind the version and five bytes
   EXPECT_FALSE(PackedLinear::map(description, integers.bytes(), nullptr).has_value());
 
   LinearArithmetic damaged = kE4m3Fixed;
   damaged.scale = 0;
-  const PackedLinear packed = pack(context, LinearType::float32, matrix, damaged);
+  const PackedLinear packed = pack_matrix(context, LinearType::float32, matrix, damaged);
   EXPECT_FALSE(PackedLinear::map(packed.description(), packed.bytes(), nullptr).has_value());
 }
 

@@ -10,7 +10,7 @@
 namespace pagoda {
 namespace {
 
-struct Shape {
+struct LinearShape {
   std::int32_t heads = 4, key_heads = 2, key_size = 32, value_size = 32;
   bool delta = true, tiled = false, skip = false;
 
@@ -18,9 +18,9 @@ struct Shape {
   std::size_t head_state() const { return static_cast<std::size_t>(key_size * value_size); }
 };
 
-class World : public StateWorld {
+class LinearWorld : public StateWorld {
  public:
-  World(const Shape& shape, std::size_t sequences, std::int32_t length)
+  LinearWorld(const LinearShape& shape, std::size_t sequences, std::int32_t length)
       : StateWorld(sequences, length, shape.width(),
                    static_cast<std::size_t>(shape.heads) * shape.head_state(), shape.head_state()),
         shape_(shape) {}
@@ -65,10 +65,10 @@ class World : public StateWorld {
   }
 
  private:
-  Shape shape_;
+  LinearShape shape_;
 };
 
-const Shape kShapes[] = {
+const LinearShape kLinearShapes[] = {
     {},
     {.heads = 6, .key_heads = 2, .key_size = 16, .value_size = 16},
     {.heads = 6, .key_heads = 2, .key_size = 16, .value_size = 48, .tiled = true},
@@ -79,11 +79,11 @@ const Shape kShapes[] = {
 };
 
 TEST(LinearAttention, AgreesWithReference) {
-  for (const Shape& shape : kShapes) expect_as_reference<World>(shape, 2e-5f, 0);
+  for (const LinearShape& shape : kLinearShapes) expect_as_reference<LinearWorld>(shape, 2e-5f, 0);
 }
 
 TEST(LinearAttention, BitsDependOnTheSequenceAlone) {
-  for (const Shape& shape : kShapes) expect_bits_of_the_sequence_alone<World>(shape);
+  for (const LinearShape& shape : kLinearShapes) expect_bits_of_the_sequence_alone<LinearWorld>(shape);
 }
 
 }  // namespace

@@ -11,16 +11,17 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kRows = 12, kK = 1024, kN = 48;
+constexpr std::int64_t kQualityRows = 12, kQualityDepth = 1024, kQualityOutputs = 48;
 
-enum class Shape { normal, massive_channels, spikes_of_gates };
+enum class Spread { normal, massive_channels, spikes_of_gates };
 
-std::vector<float> activations(Shape shape) {
-  std::vector<float> x = random_floats(11, kRows * kK), gate = random_floats(12, kRows * kK);
+std::vector<float> activations(Spread shape) {
+  std::vector<float> x = random_floats(11, kQualityRows * kQualityDepth),
+                     gate = random_floats(12, kQualityRows * kQualityDepth);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::size_t channel = i % kK;
-    if (shape == Shape::massive_channels && (channel == 7 || channel == 700)) x[i] = 60 + x[i];
-    if (shape == Shape::spikes_of_gates) x[i] *= gate[i] * gate[i] * (channel % 64 == 5 ? 20.0f : 1.0f);
+    const std::size_t channel = i % kQualityDepth;
+    if (shape == Spread::massive_channels && (channel == 7 || channel == 700)) x[i] = 60 + x[i];
+    if (shape == Spread::spikes_of_gates) x[i] *= gate[i] * gate[i] * (channel % 64 == 5 ? 20.0f : 1.0f);
   }
   return x;
 }
@@ -32,11 +33,12 @@ int ggml_group(DType dtype) { return dtype_info(dtype).block_elements == 256 ? 2
 double allowed(DType dtype) { return dtype == DType::nvfp4 ? 1.25 : 1.05; }
 
 std::vector<double> products(const std::vector<float>& x, const std::vector<float>& weights) {
-  std::vector<double> y(kRows * kN);
-  for (std::size_t row = 0; row < kRows; ++row)
-    for (std::size_t n = 0; n < kN; ++n)
-      for (std::size_t i = 0; i < kK; ++i)
-        y[row * kN + n] += static_cast<double>(x[row * kK + i]) * weights[n * kK + i];
+  std::vector<double> y(kQualityRows * kQualityOutputs);
+  for (std::size_t row = 0; row < kQualityRows; ++row)
+    for (std::size_t n = 0; n < kQualityOutputs; ++n)
+      for (std::size_t i = 0; i < kQualityDepth; ++i)
+        y[row * kQualityOutputs + n] +=
+            static_cast<double>(x[row * kQualityDepth + i]) * weights[n * kQualityDepth + i];
   return y;
 }
 
@@ -51,7 +53,7 @@ std::vector<float> rounded(std::vector<float> x, int group) {
 }
 
 template <class Numbers>
-double lost(const Numbers& y, const std::vector<double>& exact) {
+double lost_in_product(const Numbers& y, const std::vector<double>& exact) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     error += (y[i] - exact[i]) * (y[i] - exact[i]);
@@ -63,23 +65,24 @@ double lost(const Numbers& y, const std::vector<double>& exact) {
 TEST(LinearQuality, EightBitsLoseNoMoreThanLlamaCpp) {
   for (const DType dtype : weight_types()) {
     if (!multiplies_in_int8(dtype)) continue;
-    const std::vector<std::byte> bytes = random_weights(3, dtype, kN * kK);
-    std::vector<float> weights(kN * kK);
-    dequantize(dtype, bytes.data(), kN * kK, weights.data());
-    const TensorView view = {dtype, {kN, kK}, bytes.data()};
-    for (const Shape shape : {Shape::normal, Shape::massive_channels, Shape::spikes_of_gates}) {
+    const std::vector<std::byte> bytes = random_weights(3, dtype, kQualityOutputs * kQualityDepth);
+    std::vector<float> weights(kQualityOutputs * kQualityDepth);
+    dequantize(dtype, bytes.data(), kQualityOutputs * kQualityDepth, weights.data());
+    const TensorView view = {dtype, {kQualityOutputs, kQualityDepth}, bytes.data()};
+    for (const Spread shape : {Spread::normal, Spread::massive_channels, Spread::spikes_of_gates}) {
       const std::vector<float> x = activations(shape);
       const std::vector<double> exact = products(x, weights);
-      const double ggml = lost(products(rounded(x, ggml_group(dtype)), weights), exact);
+      const double ggml = lost_in_product(products(rounded(x, ggml_group(dtype)), weights), exact);
       for (const CpuLevel level : levels_here()) {
-        SCOPED_TRACE(testing::Message() << dtype_info(dtype).name << " activations "
-                                        << static_cast<int>(shape) << " " << cpu_level_name(level));
+        SCOPED_TRACE(::testing::Message() << dtype_info(dtype).name << " activations "
+                                          << static_cast<int>(shape) << " " << cpu_level_name(level));
         const KernelContext context{.level = level};
         auto packed = PackedLinear::pack(context, LinearType::int8, std::span(&view, 1));
         ASSERT_TRUE(packed.has_value());
-        std::vector<float> y(kRows * kN);
-        linear(context, *packed, LinearInput::rows(x.data(), kK), kRows, Buffer::of(y.data(), packed->n()));
-        EXPECT_LE(lost(y, exact), allowed(dtype) * ggml);
+        std::vector<float> y(kQualityRows * kQualityOutputs);
+        linear(context, *packed, LinearInput::rows(x.data(), kQualityDepth), kQualityRows,
+               Buffer::of(y.data(), packed->n()));
+        EXPECT_LE(lost_in_product(y, exact), allowed(dtype) * ggml);
       }
     }
   }

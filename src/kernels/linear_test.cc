@@ -15,27 +15,15 @@
 namespace pagoda {
 namespace {
 
-constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
-                                 LinearType::int8};
-
-struct Weights {
-  std::vector<std::vector<std::byte>> bytes;
-  std::vector<TensorView> views;
-  void add(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k) {
-    bytes.push_back(random_weights(seed, dtype, n * k));
-    views.push_back({dtype, {n, k}, bytes.back().data()});
-  }
-};
-
-PackedLinear pack(const KernelContext& context, LinearType type, const Weights& weights,
-                  std::vector<float> bias, LinearForm form = LinearForm::stacked) {
+PackedLinear pack_weights(const KernelContext& context, LinearType type, const WeightBytes& weights,
+                          std::vector<float> bias, LinearForm form = LinearForm::stacked) {
   auto packed = PackedLinear::pack(context, type, weights.views, std::move(bias), form);
   CHECK(packed.has_value());
   return std::move(*packed);
 }
 
-std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const float* x,
-                       std::int64_t rows, const LinearOutput& output = {}) {
+std::vector<float> packed_product(const KernelContext& context, const PackedLinear& packed, const float* x,
+                                  std::int64_t rows, const LinearOutput& output = {}) {
   std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
   linear(context, packed, LinearInput::rows(x, packed.k()), rows, Buffer::of(y.data(), packed.n()), output);
   return y;
@@ -53,7 +41,7 @@ void expect_close(const std::vector<float>& actual, const std::vector<float>& ex
 TEST(Linear, EveryLevelAgreesWithReference) {
   std::uint64_t seed = 1;
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
         for (int shape = 0; shape < 3; ++shape, ++seed) {
@@ -62,19 +50,19 @@ TEST(Linear, EveryLevelAgreesWithReference) {
           };
           const std::int64_t k = block * (1 + pick(0, block == 1 ? 130 : block == 32 ? 6 : 2));
           const std::int64_t n = 1 + pick(1, 70), m = shape == 0 ? 1 + pick(2, 14) : 1 + pick(2, 60);
-          SCOPED_TRACE(testing::Message()
+          SCOPED_TRACE(::testing::Message()
                        << cpu_level_name(level) << " type " << static_cast<int>(type) << " stored "
                        << dtype_info(stored).name << " " << m << "x" << n << "x" << k);
-          Weights weights;
+          WeightBytes weights;
           weights.add(seed, stored, n, k);
           const std::vector<float> x = random_floats(seed, static_cast<std::size_t>(m * k));
           std::vector<float> bias;
           if (shape == 1) bias = random_floats(seed + 1, static_cast<std::size_t>(n));
           const KernelContext cpu{.backend = Backend::cpu, .level = level},
               plain{.backend = Backend::reference};
-          expect_close(run(cpu, pack(cpu, type, weights, bias), x.data(), m),
-                       run(plain, pack(plain, type, weights, bias), x.data(), m), 1e-5);
-          if (testing::Test::HasFatalFailure()) return;
+          expect_close(packed_product(cpu, pack_weights(cpu, type, weights, bias), x.data(), m),
+                       packed_product(plain, pack_weights(plain, type, weights, bias), x.data(), m), 1e-5);
+          if (::testing::Test::HasFatalFailure()) return;
         }
       }
     }
@@ -88,30 +76,31 @@ TEST(Linear, EveryTypeHasTheSameBitsForAnyNumberOfRows) {
   for (const CpuLevel level : levels_here()) {
     const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
     for (const DType stored : weight_types()) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
       const std::int64_t block = stored == DType::fp8 ? 128 : dtype_info(stored).block_elements;
       const std::int64_t k = (1100 + block - 1) / block * block;
       const LinearType type = multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16;
-      Weights weights;
+      WeightBytes weights;
       weights.add(21, stored, kN, k);
       const std::vector<float> x = random_floats(22, static_cast<std::size_t>(kRows * k)),
                                bias = random_floats(23, kN);
-      const PackedLinear packed = pack(cpu, type, weights, bias);
-      const std::vector<float> all = run(cpu, packed, x.data(), kRows);
-      expect_close(all, run(plain, pack(plain, type, weights, bias), x.data(), kRows), 1e-5);
-      if (testing::Test::HasFatalFailure()) return;
+      const PackedLinear packed = pack_weights(cpu, type, weights, bias);
+      const std::vector<float> all = packed_product(cpu, packed, x.data(), kRows);
+      expect_close(all, packed_product(plain, pack_weights(plain, type, weights, bias), x.data(), kRows),
+                   1e-5);
+      if (::testing::Test::HasFatalFailure()) return;
       for (std::int64_t m = 1; m < kRows; m += level == CpuLevel::portable ? 11 : 1) {
         const std::int64_t start = m * 37 % (kRows - m + 1);
         const auto begin = all.begin() + start * kN;
-        const std::vector<float> some = run(cpu, packed, x.data() + start * k, m);
+        const std::vector<float> some = packed_product(cpu, packed, x.data() + start * k, m);
         EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * kN))) << m << " rows";
       }
     }
   }
 }
 
-// Weights of 8-bit and 4-bit floats give the same bits as their values in bfloat16 without AMX, with whole
-// blocks of a panel and without, stacked and gated.
+// WeightBytes of 8-bit and 4-bit floats give the same bits as their values in bfloat16 without AMX, with
+// whole blocks of a panel and without, stacked and gated.
 TEST(Linear, CodesOfFloatsAreTheirValuesInBfloat16) {
   constexpr std::int64_t kRows = 21, kN = 45;
   for (const CpuLevel level : levels_here()) {
@@ -119,9 +108,9 @@ TEST(Linear, CodesOfFloatsAreTheirValuesInBfloat16) {
     for (const DType stored : {DType::fp8, DType::nf4, DType::nvfp4_scaled}) {
       const std::int64_t block = dtype_info(stored).block_elements;
       for (const std::int64_t k : {block, 3 * block, std::int64_t{640}, 640 + block}) {
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(stored).name << " " << k);
-        Weights codes, values;
+        WeightBytes codes, values;
         for (std::uint64_t seed = 31; seed < 33; ++seed) {
           codes.add(seed, stored, kN, k);
           if (stored == DType::fp8)  // one scale for all inputs of a row
@@ -139,14 +128,14 @@ TEST(Linear, CodesOfFloatsAreTheirValuesInBfloat16) {
         for (const LinearForm form : {LinearForm::stacked, LinearForm::gated}) {
           LinearOutput output;
           if (form == LinearForm::gated) output.activation = Activation::silu;
-          const PackedLinear narrow = pack(cpu, LinearType::bfloat16, codes, {}, form),
-                             wide = pack(cpu, LinearType::bfloat16, values, {}, form);
+          const PackedLinear narrow = pack_weights(cpu, LinearType::bfloat16, codes, {}, form),
+                             wide = pack_weights(cpu, LinearType::bfloat16, values, {}, form);
           if (k >= 640) EXPECT_LT(narrow.packed_bytes(), wide.packed_bytes());
           for (const std::int64_t m :
                {std::int64_t{1}, std::int64_t{3}, std::int64_t{4}, std::int64_t{12}, kRows}) {
-            SCOPED_TRACE(testing::Message() << m << " rows");
-            const std::vector<float> of_codes = run(cpu, narrow, x.data(), m, output),
-                                     of_values = run(cpu, wide, x.data(), m, output);
+            SCOPED_TRACE(::testing::Message() << m << " rows");
+            const std::vector<float> of_codes = packed_product(cpu, narrow, x.data(), m, output),
+                                     of_values = packed_product(cpu, wide, x.data(), m, output);
             if (level == CpuLevel::avx512 && amx_allowed())  // which adds the values in another order
               expect_close(of_codes, of_values, 1e-5);
             else
@@ -163,13 +152,13 @@ TEST(Linear, InputsWiderThanACacheHolds) {
   constexpr std::int64_t kK = 40960, kN = 40, kM = 30;
   const std::vector<float> x = random_floats(1, kM * kK);
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
-      Weights weights;
+    for (const LinearType type : kLinearTypes) {
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
+      WeightBytes weights;
       weights.add(2, type == LinearType::int8 ? DType::q4_1 : DType::bf16, kN, kK);
       const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
-      expect_close(run(cpu, pack(cpu, type, weights, {}), x.data(), kM),
-                   run(plain, pack(plain, type, weights, {}), x.data(), kM), 1e-4);
+      expect_close(packed_product(cpu, pack_weights(cpu, type, weights, {}), x.data(), kM),
+                   packed_product(plain, pack_weights(plain, type, weights, {}), x.data(), kM), 1e-4);
     }
   }
 }
@@ -181,7 +170,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
   constexpr std::int64_t kRows = 257;
   const std::int64_t k = packed.k();
   const std::vector<float> x = random_floats(6, static_cast<std::size_t>(kRows * k));
-  const std::vector<float> all = run(alone, packed, x.data(), kRows, output);
+  const std::vector<float> all = packed_product(alone, packed, x.data(), kRows, output);
   std::vector<std::byte> memory(4096);
   ReadAhead read_ahead;
   read_ahead.piece_bytes = 192;
@@ -192,7 +181,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
     threaded.pool = pool;
     threaded.read_ahead = &read_ahead;
     read_ahead.start(packed.multiplications(), kRows * packed.multiplications());
-    EXPECT_TRUE(same_bits(run(threaded, packed, x.data(), kRows, output), all));
+    EXPECT_TRUE(same_bits(packed_product(threaded, packed, x.data(), kRows, output), all));
   }
   for (std::int64_t m = 1; m <= 65; m += m < 20 ? 1 : 9) {
     const std::int64_t start = (m * 37) % (kRows - m);
@@ -204,7 +193,7 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
       reading.pool = tuning == CpuTuning::common ? &two : tuning == CpuTuning::zen3 ? &three : nullptr;
       reading.read_ahead = m % 2 == 0 ? &read_ahead : nullptr;
       read_ahead.start(0, m * packed.multiplications());
-      const std::vector<float> some = run(reading, packed, x.data() + start * k, m, output);
+      const std::vector<float> some = packed_product(reading, packed, x.data() + start * k, m, output);
       EXPECT_TRUE(same_bits(some, std::vector<float>(begin, begin + m * packed.n()))) << " m " << m;
     }
   }
@@ -213,18 +202,19 @@ void expect_bits_of_the_row(const KernelContext& alone, const PackedLinear& pack
 TEST(Linear, RowBitsDependOnTheRowAlone) {
   constexpr std::int64_t kK = 288;
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
+    for (const LinearType type : kLinearTypes) {
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type));
       const KernelContext alone{.backend = Backend::cpu, .level = level};
       const DType first = type == LinearType::int8 ? DType::q4_1 : DType::f32;
-      Weights weights;  // two formats joined, with an odd number of strips and a ragged end
+      WeightBytes weights;  // two formats joined, with an odd number of strips and a ragged end
       weights.add(3, first, 80, kK);
       weights.add(4, DType::q8_0, 23, kK);
-      expect_bits_of_the_row(alone, pack(alone, type, weights, random_floats(5, 103)), {});
-      Weights gated;
+      expect_bits_of_the_row(alone, pack_weights(alone, type, weights, random_floats(5, 103)), {});
+      WeightBytes gated;
       gated.add(3, first, 71, kK);
       gated.add(4, first, 71, kK);
-      expect_bits_of_the_row(alone, pack(alone, type, gated, random_floats(5, 142), LinearForm::gated),
+      expect_bits_of_the_row(alone,
+                             pack_weights(alone, type, gated, random_floats(5, 142), LinearForm::gated),
                              {.activation = Activation::silu});
     }
   }
@@ -237,12 +227,12 @@ TEST(Linear, RowBitsOfNarrowWeights) {
     for (const DType stored : {DType::q4_0, DType::q5_0, DType::q5_1, DType::iq1_m, DType::iq2_xxs,
                                DType::iq2_s, DType::iq3_xxs, DType::iq4_nl, DType::iq4_xs, DType::mxfp4,
                                DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k}) {
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << dtype_info(stored).name);
       const KernelContext alone{.backend = Backend::cpu, .level = level};
-      Weights weights;
+      WeightBytes weights;
       weights.add(3, stored, 48, kK);
       weights.add(4, DType::q8_0, 23, kK);
-      expect_bits_of_the_row(alone, pack(alone, LinearType::int8, weights, random_floats(5, 71)), {});
+      expect_bits_of_the_row(alone, pack_weights(alone, LinearType::int8, weights, random_floats(5, 71)), {});
     }
   }
 }
@@ -257,36 +247,37 @@ TEST(Linear, ActivationsOnTheWayOut) {
   std::uint64_t seed = 1;
   for (const CpuLevel level : levels_here()) {
     const KernelContext cpu{.backend = Backend::cpu, .level = level};
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const DType second : {DType::q4_1, DType::q8_0}) {
         for (const std::int64_t n : {1, 16, 35, 80}) {
           for (const std::int64_t m : {1, 5, 33}) {
             if (type != LinearType::float16) ++seed;  // 8 bits round alike for these, but not for all
-            Weights weights;
+            WeightBytes weights;
             weights.add(seed, DType::q4_1, n, kK);
             weights.add(seed + 1, second, n, kK);
             const std::vector<float> bias = random_floats(seed, static_cast<std::size_t>(2 * n));
             std::vector<float> x = random_floats(seed, static_cast<std::size_t>(m * kK));
             for (std::int64_t i = 0; i < kK; ++i) x[static_cast<std::size_t>(i)] *= 1000;  // saturated
 
-            const PackedLinear stacked = pack(cpu, type, weights, bias);
-            const std::vector<float> products = run(cpu, stacked, x.data(), m);
-            const PackedLinear pair = pack(cpu, type, weights, bias, LinearForm::gated);
+            const PackedLinear stacked = pack_weights(cpu, type, weights, bias);
+            const std::vector<float> products = packed_product(cpu, stacked, x.data(), m);
+            const PackedLinear pair = pack_weights(cpu, type, weights, bias, LinearForm::gated);
             ASSERT_EQ(pair.n(), n);
             for (const Activation f : kActivations) {
-              SCOPED_TRACE(testing::Message()
+              SCOPED_TRACE(::testing::Message()
                            << cpu_level_name(level) << " type " << static_cast<int>(type) << " function "
                            << static_cast<int>(f) << " " << m << "x" << n << " " << dtype_info(second).name);
-              const std::vector<float> activated = run(cpu, stacked, x.data(), m, {.activation = f});
-              const std::vector<float> gated = run(cpu, pair, x.data(), m, {.activation = f});
+              const std::vector<float> activated =
+                  packed_product(cpu, stacked, x.data(), m, {.activation = f});
+              const std::vector<float> gated = packed_product(cpu, pair, x.data(), m, {.activation = f});
               for (std::size_t i = 0; i < products.size(); ++i) {
                 const float expected = reference::activation(f, products[i]);
                 ASSERT_NEAR(activated[i], expected, 1e-6 * (1 + std::fabs(expected))) << "output " << i;
               }
               // Sums of other panels than the stacked ones'; the clamp leaves them small beside what cancels.
               if (type == LinearType::int8 && second != DType::q4_1) {
-                const PackedLinear other = pack(plain, type, weights, bias, LinearForm::gated);
-                expect_close(gated, run(plain, other, x.data(), m, {.activation = f}), 1e-4);
+                const PackedLinear other = pack_weights(plain, type, weights, bias, LinearForm::gated);
+                expect_close(gated, packed_product(plain, other, x.data(), m, {.activation = f}), 1e-4);
                 continue;
               }
               for (std::int64_t i = 0; i < m * n; ++i) {
@@ -311,26 +302,26 @@ TEST(Linear, ResultsReadLateAreTheSame) {
   constexpr std::int64_t kRows = 70, kK = 40;
   ThreadPool pool(2);
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       const KernelContext context{.level = level, .pool = &pool};
       for (const auto& [n, more] :
            {std::pair<std::int64_t, std::int64_t>{16384, 0}, {16380, 20}, {16390, 0}}) {
-        Weights weights;
+        WeightBytes weights;
         weights.add(1, DType::f16, n, kK);
         if (more > 0) weights.add(2, DType::bf16, more, kK);
         const PackedLinear packed =
-            pack(context, type, weights, random_floats(3, static_cast<std::size_t>(n + more)));
+            pack_weights(context, type, weights, random_floats(3, static_cast<std::size_t>(n + more)));
         const std::vector<float> x = random_floats(4, kRows * kK);
         for (const std::size_t offset : {0, 1}) {  // floats
-          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
-                                          << " " << n << " + " << more << " outputs at " << offset);
+          SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                            << " " << n << " + " << more << " outputs at " << offset);
           auto memory = Memory::reserve(static_cast<std::size_t>(kRows * (n + more) + 16) * sizeof(float));
           ASSERT_TRUE(memory.has_value());
           float* const y = memory->as<float>() + offset;
           linear(context, packed, LinearInput::rows(x.data(), kK), kRows, Buffer::of(y, packed.n()),
                  {.read_late = true});
           EXPECT_TRUE(same_bits(std::vector<float>(y, y + kRows * (n + more)),
-                                run(context, packed, x.data(), kRows)));
+                                packed_product(context, packed, x.data(), kRows)));
           EXPECT_EQ(y[kRows * (n + more)], 0);
         }
       }
@@ -342,24 +333,24 @@ TEST(Linear, ResultsReadLateAreTheSame) {
 TEST(Linear, TheLargestOfEachRow) {
   ThreadPool pool(3);
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const std::int64_t n : {1, 16, 37, 700}) {
         constexpr std::int64_t kK = 96, kRows = 150;
         const KernelContext context{.level = level, .pool = &pool};
         const std::vector<std::byte> bytes = random_weights(1, DType::q4_1, n * kK);
-        Weights weights;
+        WeightBytes weights;
         weights.views = {{DType::q4_1, {n, kK}, bytes.data()}, {DType::q4_1, {n, kK}, bytes.data()}};
         weights.add(2, DType::q8_0, 21, kK);
         std::vector<float> bias = random_floats(3, static_cast<std::size_t>(2 * n + 21));
         std::copy_n(bias.begin(), n, bias.begin() + n);
-        const PackedLinear packed = pack(context, type, weights, bias);
+        const PackedLinear packed = pack_weights(context, type, weights, bias);
         std::vector<float> x = random_floats(4, kRows * kK);
         std::fill_n(x.begin() + 3 * kK, kK, std::numeric_limits<float>::quiet_NaN());
         x[5 * kK + 17] = std::numeric_limits<float>::quiet_NaN();
         for (const std::int64_t m : {1, 7, 64, 150}) {
-          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
-                                          << " " << m << "x" << packed.n());
-          const std::vector<float> y = run(context, packed, x.data(), m);
+          SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                            << " " << m << "x" << packed.n());
+          const std::vector<float> y = packed_product(context, packed, x.data(), m);
           std::vector<LogitMax> largest(static_cast<std::size_t>(m));
           linear_max(context, packed, LinearInput::rows(x.data(), kK), largest);
           for (std::int64_t row = 0; row < m; ++row) {
@@ -379,22 +370,22 @@ TEST(Linear, TheLargestOfEachRow) {
 TEST(Linear, APairIsOneAfterTheOther) {
   ThreadPool pool(3);
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const LinearForm form : {LinearForm::stacked, LinearForm::gated}) {
         for (const DType stored : {DType::bf16, DType::q4_1}) {
           for (const std::int64_t inner : {64, 96, 160, 320, 1088}) {
             constexpr std::int64_t kK = 96, kN = 37;
             const KernelContext context{.level = level, .pool = &pool};
-            Weights in, out;
+            WeightBytes in, out;
             in.add(1, stored, inner, kK);
             if (form == LinearForm::gated) in.add(2, stored, inner, kK);
             out.add(3, stored, kN, inner);
-            const PackedLinear first = pack(context, type, in, {}, form),
-                               second = pack(context, type, out, {});
+            const PackedLinear first = pack_weights(context, type, in, {}, form),
+                               second = pack_weights(context, type, out, {});
             for (const std::int64_t m : {1, 2, 7, 16, 17, 64, 150}) {
-              SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
-                                              << " " << dtype_info(stored).name << " " << m << "x" << inner
-                                              << " gated " << (form == LinearForm::gated));
+              SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                                << " " << dtype_info(stored).name << " " << m << "x" << inner
+                                                << " gated " << (form == LinearForm::gated));
               const std::vector<float> x = random_floats(4, static_cast<std::size_t>(m * kK));
               const std::vector<float> start = random_floats(5, static_cast<std::size_t>(m * kN));
               std::vector<float> between(static_cast<std::size_t>(m * inner)), expected = start, y = start;
@@ -419,14 +410,14 @@ TEST(Linear, FewBytesAreReadAhead) {
   constexpr std::int64_t kRows = 257, kK = 64, kInner = 512;
   ThreadPool pool(2);
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
-      Weights in, out;
+    for (const LinearType type : kLinearTypes) {
+      WeightBytes in, out;
       in.add(1, DType::q8_0, kInner, kK);
       in.add(2, DType::q8_0, kInner, kK);
       out.add(3, DType::q8_0, kK, kInner);
       KernelContext context{.level = level, .pool = &pool};
-      const PackedLinear first = pack(context, type, in, {}, LinearForm::gated),
-                         second = pack(context, type, out, {});
+      const PackedLinear first = pack_weights(context, type, in, {}, LinearForm::gated),
+                         second = pack_weights(context, type, out, {});
       const std::vector<float> x = random_floats(4, kRows * kK);
       const auto pair = [&] {
         std::vector<float> between(kRows * kInner), y(kRows * kK);
@@ -518,20 +509,21 @@ TEST(Linear, EachLineOfATileIsReadAheadOnce) {
 
 TEST(Linear, AccumulatesAndJoinsMatrices) {
   for (const CpuLevel level : levels_here()) {
-    Weights weights;
+    WeightBytes weights;
     weights.add(1, DType::f16, 20, 33);
     weights.add(2, DType::bf16, 5, 33);
     const KernelContext cpu{.backend = Backend::cpu, .level = level};
-    const PackedLinear packed = pack(cpu, LinearType::float32, weights, random_floats(3, 25));
+    const PackedLinear packed = pack_weights(cpu, LinearType::float32, weights, random_floats(3, 25));
     const std::vector<float> x = random_floats(4, 33 * 2), start = random_floats(5, 50);
-    const std::vector<float> y = run(cpu, packed, x.data(), 2);
+    const std::vector<float> y = packed_product(cpu, packed, x.data(), 2);
     std::vector<float> sum = start;
     linear(cpu, packed, LinearInput::rows(x.data(), 33), 2, Buffer::of(sum.data(), packed.n()),
            {.accumulate = true});
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], start[i] + y[i]);
-    Weights second;
+    WeightBytes second;
     second.add(2, DType::bf16, 5, 33);
-    const std::vector<float> alone = run(cpu, pack(cpu, LinearType::float32, second, {}), x.data(), 2);
+    const std::vector<float> alone =
+        packed_product(cpu, pack_weights(cpu, LinearType::float32, second, {}), x.data(), 2);
     const std::vector<float> bias = random_floats(3, 25);
     for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(y[20 + i], alone[i] + bias[20 + i]);
   }
@@ -548,15 +540,15 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
   }
   const LinearInput rows = {.x = x.data(), .stride = kStride};
   for (const CpuLevel level : levels_here()) {
-    for (const LinearType type : kTypes) {
-      Weights weights;
+    for (const LinearType type : kLinearTypes) {
+      WeightBytes weights;
       weights.add(4, DType::f32, 35, kK);
       const KernelContext context{.backend = Backend::cpu, .level = level};
-      const PackedLinear packed = pack(context, type, weights, {});
+      const PackedLinear packed = pack_weights(context, type, weights, {});
       const auto expect_same = [&](const LinearInput& input, const char* what) {
         std::vector<float> y(static_cast<std::size_t>(kRows * packed.n()));
         linear(context, packed, input, kRows, Buffer::of(y.data(), packed.n()));
-        EXPECT_TRUE(same_bits(y, run(context, packed, done.data(), kRows)))
+        EXPECT_TRUE(same_bits(y, packed_product(context, packed, done.data(), kRows)))
             << what << " " << cpu_level_name(level) << " type " << static_cast<int>(type);
       };
       LinearInput input = rows;
@@ -582,13 +574,15 @@ TEST(Linear, AnOpOnTheWayInIsTheOpBefore) {
 TEST(Linear, NibblesWithScalesThatAreNoNumbers) {
   for (const CpuLevel level : levels_here()) {
     for (const std::uint16_t bits : {0x7c00, 0xfc00, 0x7e00, 0x0001, 0x0000}) {
-      Weights weights;
+      WeightBytes weights;
       weights.add(1, DType::q4_1, 17, 64);
       std::memcpy(weights.bytes[0].data(), &bits, 2);
       const KernelContext cpu{.backend = Backend::cpu, .level = level}, plain{.backend = Backend::reference};
       const std::vector<float> x = random_floats(2, std::size_t{64} * 3);
-      const std::vector<float> y = run(cpu, pack(cpu, LinearType::int8, weights, {}), x.data(), 3),
-                               expected = run(plain, pack(plain, LinearType::int8, weights, {}), x.data(), 3);
+      const std::vector<float> y = packed_product(cpu, pack_weights(cpu, LinearType::int8, weights, {}),
+                                                  x.data(), 3),
+                               expected = packed_product(
+                                   plain, pack_weights(plain, LinearType::int8, weights, {}), x.data(), 3);
       for (std::size_t i = 0; i < y.size(); ++i) {
         EXPECT_EQ(std::isfinite(y[i]), std::isfinite(expected[i])) << bits << " element " << i;
         if (i % 17 != 0) EXPECT_NEAR(y[i], expected[i], 1e-3) << bits << " element " << i;
@@ -599,7 +593,7 @@ TEST(Linear, NibblesWithScalesThatAreNoNumbers) {
 
 TEST(Linear, RefusesShapesThatDoNotFit) {
   const KernelContext context;
-  Weights weights;
+  WeightBytes weights;
   weights.add(1, DType::f32, 4, 32);
   weights.add(2, DType::f32, 4, 16);
   EXPECT_FALSE(PackedLinear::pack(context, LinearType::float32, weights.views).has_value());
@@ -634,7 +628,7 @@ TEST(Linear, TellsOfRowsThatArePacked) {
   constexpr std::int64_t kRows = 40'003, kColumns = 1024;
   ThreadPool pool(2);
   const KernelContext context{.pool = &pool};
-  Weights weights;
+  WeightBytes weights;
   weights.add(1, DType::q8_0, 5, kColumns);
   weights.add(2, DType::q8_0, kRows, kColumns);
   const std::int64_t row_bytes = dtype_bytes(DType::q8_0, kColumns);
@@ -653,12 +647,12 @@ TEST(Linear, TellsOfRowsThatArePacked) {
   EXPECT_GE(told.size(), 3u);
   // And it is the same matrix: the last row of a piece, and the first of the next.
   const std::vector<float> x = random_floats(3, kColumns);
-  const std::vector<float> y = run(context, *packed, x.data(), 1);
+  const std::vector<float> y = packed_product(context, *packed, x.data(), 1);
   for (const std::int64_t row : {told[1] - 1, told[1], kRows - 1}) {
-    Weights one;
+    WeightBytes one;
     one.views = {{DType::q8_0, {1, kColumns}, weights.views[1].data + row * row_bytes}};
     EXPECT_EQ(y[static_cast<std::size_t>(5 + row)],
-              run(context, pack(context, LinearType::int8, one, {}), x.data(), 1)[0])
+              packed_product(context, pack_weights(context, LinearType::int8, one, {}), x.data(), 1)[0])
         << row;
   }
 }

@@ -155,7 +155,7 @@ struct Mixture {
   RowGroups groups() const { return {.starts = starts, .rows = rows, .factors = factors}; }
 };
 
-struct Shape {
+struct MixtureShape {
   std::int64_t hidden, inner;
   DType stored;
   LinearType type;
@@ -167,7 +167,7 @@ TensorView random_matrix(Mixture& to, std::uint64_t seed, DType dtype, std::int6
   return {dtype, {n, k}, to.bytes.back().data()};
 }
 
-Mixture make_mixture(const KernelContext& context, const Shape& shape, std::uint64_t seed,
+Mixture make_mixture(const KernelContext& context, const MixtureShape& shape, std::uint64_t seed,
                      std::int32_t experts) {
   Mixture mixture;
   mixture.hidden = shape.hidden;
@@ -248,16 +248,16 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
          {LinearType::float32, LinearType::bfloat16, LinearType::float16, LinearType::int8}) {
       for (const DType stored : weight_types()) {
         const std::int64_t block = dtype_info(stored).block_elements;
-        const Shape shape = {.hidden = std::max<std::int64_t>(block, 52) / block * block,
-                             .inner = block == 1    ? 75
-                                      : block == 32 ? 96
-                                                    : block,
-                             .stored = stored,
-                             .type = type,
-                             .gated = seed % 3 != 0,
-                             .biased = seed % 2 == 0};
-        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
-                                        << " stored " << dtype_info(stored).name);
+        const MixtureShape shape = {.hidden = std::max<std::int64_t>(block, 52) / block * block,
+                                    .inner = block == 1    ? 75
+                                             : block == 32 ? 96
+                                                           : block,
+                                    .stored = stored,
+                                    .type = type,
+                                    .gated = seed % 3 != 0,
+                                    .biased = seed % 2 == 0};
+        SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " type " << static_cast<int>(type)
+                                          << " stored " << dtype_info(stored).name);
         const KernelContext context = {.level = level, .pool = &pool};
         Mixture mixture = make_mixture(context, shape, seed * 1000, 5);
         for (const std::int64_t rows : {1, 3, 47}) {
@@ -273,7 +273,8 @@ TEST(GroupedPair, EveryRowHasTheBitsThatItHasAlone) {
 TEST(GroupedPair, AgreesWithTheReference) {
   for (const LinearType type :
        {LinearType::float32, LinearType::bfloat16, LinearType::float16, LinearType::int8}) {
-    const Shape shape = {.hidden = 64, .inner = 96, .stored = DType::q4_0, .type = type, .biased = true};
+    const MixtureShape shape = {
+        .hidden = 64, .inner = 96, .stored = DType::q4_0, .type = type, .biased = true};
     Mixture plain = make_mixture(kPlain, shape, 77, 4), fast = make_mixture({}, shape, 77, 4);
     choose(plain, 3, 9, 2);
     choose(fast, 3, 9, 2);
@@ -290,7 +291,7 @@ TEST(GroupedPair, AgreesWithTheReference) {
 TEST(GroupedPair, NormsAndFactorsComeFirst) {
   ThreadPool pool(2);
   const KernelContext context = {.pool = &pool};
-  const Shape shape = {.hidden = 40, .inner = 64, .stored = DType::f32, .type = LinearType::float32};
+  const MixtureShape shape = {.hidden = 40, .inner = 64, .stored = DType::f32, .type = LinearType::float32};
   Mixture mixture = make_mixture(context, shape, 5, 3);
   choose(mixture, 4, 21, 2);
   const std::vector<float> weight = random_floats(6, 40);
@@ -309,7 +310,7 @@ TEST(GroupedPair, NormsAndFactorsComeFirst) {
 }
 
 TEST(GroupedPair, ManyRowsOfWideMatricesAreTheSameBitsForAnyNumberOfThreads) {
-  const Shape shape = {.hidden = 512, .inner = 256, .stored = DType::q4_k, .type = LinearType::int8};
+  const MixtureShape shape = {.hidden = 512, .inner = 256, .stored = DType::q4_k, .type = LinearType::int8};
   Mixture mixture = make_mixture({}, shape, 9, 6);
   choose(mixture, 8, 700, 3);
   const std::vector<float> one = outputs_of({}, mixture, Activation::silu);
@@ -361,7 +362,7 @@ std::vector<float> mixed(const KernelContext& context, const Mixture& experts, c
 }
 
 TEST(MixtureOp, AgreesWithThePlainFormAndDependsOnTheRowAlone) {
-  const Shape shape = {.hidden = 40, .inner = 64, .stored = DType::f32, .type = LinearType::float32};
+  const MixtureShape shape = {.hidden = 40, .inner = 64, .stored = DType::f32, .type = LinearType::float32};
   const std::vector<float> scales = {1, 2, 0.5f, 1.5f, 1, 3}, correction = {0, 1, 0, -1, 0, 0.5f};
   ThreadPool pool(3);
   Mixture plain = make_mixture(kPlain, shape, 11, 6), fast = make_mixture({}, shape, 11, 6);

@@ -15,21 +15,9 @@
 namespace pagoda {
 namespace {
 
-constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
-                                 LinearType::int8};
-
-struct Weights {
-  std::vector<std::vector<std::byte>> bytes;
-  std::vector<TensorView> views;
-  void add(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k) {
-    bytes.push_back(random_weights(seed, dtype, n * k));
-    views.push_back({dtype, {n, k}, bytes.back().data()});
-  }
-};
-
 // Through a real file, read-only, as the cache has it.
 PackedLinear written_and_mapped(const PackedLinear& packed) {
-  const std::string path = testing::TempDir() + "/packed_form_" + std::to_string(::getpid()) + ".bin";
+  const std::string path = ::testing::TempDir() + "/packed_form_" + std::to_string(::getpid()) + ".bin";
   const auto bytes = packed.bytes();
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -48,8 +36,8 @@ PackedLinear written_and_mapped(const PackedLinear& packed) {
   return *std::move(mapped);
 }
 
-std::vector<float> run(const KernelContext& context, const PackedLinear& packed, const std::vector<float>& x,
-                       std::int64_t rows, LinearForm form) {
+std::vector<float> product_in_form(const KernelContext& context, const PackedLinear& packed,
+                                   const std::vector<float>& x, std::int64_t rows, LinearForm form) {
   std::vector<float> y(static_cast<std::size_t>(rows * packed.n()), 7.0f);
   LinearOutput output;
   if (form == LinearForm::gated) output.activation = Activation::silu;
@@ -63,17 +51,17 @@ TEST(PackedFileForm, ComputesTheBitsOfMemory) {
   std::vector<KernelContext> contexts = {{.backend = Backend::reference}};
   for (const CpuLevel level : levels_here()) contexts.push_back({.backend = Backend::cpu, .level = level});
   for (const KernelContext& context : contexts) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const DType stored : weight_types()) {
         for (const LinearForm form : {LinearForm::stacked, LinearForm::gated}) {
           for (const bool with_bias : {false, true}) {
-            SCOPED_TRACE(testing::Message()
+            SCOPED_TRACE(::testing::Message()
                          << cpu_level_name(context.level) << " " << static_cast<int>(type) << " "
                          << dtype_info(stored).name << " " << static_cast<int>(form));
             const std::int64_t block = dtype_info(stored).block_elements, k = block == 1    ? 75
                                                                               : block == 32 ? 96
                                                                                             : 256;
-            Weights weights;
+            WeightBytes weights;
             weights.add(1, stored, 37, k);
             weights.add(2, form == LinearForm::gated || k % 32 != 0 ? stored : DType::q8_0, 37, k);
             auto memory = PackedLinear::pack(context, type, weights.views,
@@ -88,8 +76,8 @@ TEST(PackedFileForm, ComputesTheBitsOfMemory) {
             EXPECT_EQ(mapped.description(), memory->description());
             const std::vector<float> x = random_floats(4, static_cast<std::size_t>(33 * k));
             for (const std::int64_t rows : {1, 3, 33})
-              ASSERT_TRUE(
-                  same_bits(run(context, mapped, x, rows, form), run(context, *memory, x, rows, form)))
+              ASSERT_TRUE(same_bits(product_in_form(context, mapped, x, rows, form),
+                                    product_in_form(context, *memory, x, rows, form)))
                   << rows << " rows";
           }
         }
@@ -100,9 +88,9 @@ TEST(PackedFileForm, ComputesTheBitsOfMemory) {
 
 // Any level may map what another one packed, but for points of a table, which are packed for AVX-512 alone.
 TEST(PackedFileForm, IsTheSameBytesAtEveryLevel) {
-  for (const LinearType type : kTypes) {
+  for (const LinearType type : kLinearTypes) {
     for (const DType stored : weight_types()) {
-      Weights weights;
+      WeightBytes weights;
       weights.add(1, stored, 37, 256);
       std::vector<std::byte> first;
       for (const CpuLevel level : levels_here()) {
@@ -122,7 +110,7 @@ TEST(PackedFileForm, IsTheSameBytesAtEveryLevel) {
 
 // Any change either is refused or leaves a matrix that stays within its bytes.
 TEST(PackedFileForm, NoDescriptionLeadsOutsideOfItsBytes) {
-  Weights weights;
+  WeightBytes weights;
   weights.add(1, DType::q4_1, 37, 96);
   weights.add(2, DType::q8_0, 20, 96);
   const KernelContext context;
@@ -135,7 +123,7 @@ TEST(PackedFileForm, NoDescriptionLeadsOutsideOfItsBytes) {
     auto mapped = PackedLinear::map(text, data, owner);
     if (!mapped) return false;
     const std::vector<float> x(static_cast<std::size_t>(mapped->k()), 1.0f);
-    if (mapped->bytes().size() == data.size()) run(context, *mapped, x, 1, LinearForm::stacked);
+    if (mapped->bytes().size() == data.size()) product_in_form(context, *mapped, x, 1, LinearForm::stacked);
     return true;
   };
   EXPECT_TRUE(try_one(description, bytes));

@@ -10,9 +10,6 @@
 namespace pagoda {
 namespace {
 
-constexpr LinearType kTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
-                                 LinearType::int8};
-
 // Whether panels hold the values of this type whatever they are, as long as a row's scales are alike.
 bool must_keep(LinearType type, DType stored) {
   switch (type) {
@@ -52,10 +49,10 @@ TEST(PackedRows, AreTheValuesThatWerePacked) {
   std::vector<KernelContext> contexts = {{.backend = Backend::reference}};
   for (const CpuLevel level : levels_here()) contexts.push_back({.level = level, .pool = &pool});
   for (const KernelContext& context : contexts) {
-    for (const LinearType type : kTypes) {
+    for (const LinearType type : kLinearTypes) {
       for (const DType stored : weight_types()) {
-        SCOPED_TRACE(testing::Message() << cpu_level_name(context.level) << " type " << static_cast<int>(type)
-                                        << " stored " << dtype_info(stored).name);
+        SCOPED_TRACE(::testing::Message() << cpu_level_name(context.level) << " type "
+                                          << static_cast<int>(type) << " stored " << dtype_info(stored).name);
         const std::int64_t k = dtype_info(stored).block_elements == 1 ? 75 : 512;
         const Table first(1, stored, 37, k), second(2, stored, 21, k);
         const TensorView both[] = {first.view, second.view};

@@ -17,7 +17,7 @@
 namespace pagoda {
 namespace {
 
-struct Shape {
+struct PagedShape {
   DType dtype = DType::bf16;
   std::int32_t kv_heads = 1, group = 1, head_size = 32, block_size = 16, window = 0;
   bool uneven = false;  // keys and values of very different sizes, zeros and denormals among them
@@ -31,9 +31,9 @@ struct Shape {
 };
 
 // Sequences whose tokens' q, k and v depend on (seed, position) alone, run in chunks through one cache.
-class World {
+class PagedWorld {
  public:
-  World(const Shape& shape, std::vector<std::int32_t> lengths, std::uint64_t table_seed)
+  PagedWorld(const PagedShape& shape, std::vector<std::int32_t> lengths, std::uint64_t table_seed)
       : shape_(shape), lengths_(std::move(lengths)) {
     layout_ = {shape.dtype, 2, shape.kv_heads, shape.head_size, shape.block_size, shape.latent_size};
     std::int32_t blocks = 0;
@@ -138,11 +138,11 @@ class World {
   const KvLayout& layout() const { return layout_; }
   // Whether another cache has the same keys and values of a sequence, wherever its blocks lie; slots behind
   // them may hold anything.
-  bool same_tokens(const World& other, std::size_t s) const {
+  bool same_tokens(const PagedWorld& other, std::size_t s) const {
     const KvAddress address(layout_);
     for (std::int32_t token = 0; token < lengths_[s]; ++token) {
       const std::int32_t slot = token % shape_.block_size;
-      const auto block = [&](const World& of) {
+      const auto block = [&](const PagedWorld& of) {
         return of.cache_.data() +
                of.tables_[s][static_cast<std::size_t>(token / shape_.block_size)] * address.block_stride;
       };
@@ -162,7 +162,7 @@ class World {
   std::size_t size() const { return static_cast<std::size_t>(shape_.head_size); }
   std::size_t value_size() const { return static_cast<std::size_t>(layout_.value_size()); }
 
-  Shape shape_;
+  PagedShape shape_;
   std::vector<std::int32_t> lengths_, computed_;
   KvLayout layout_;
   std::vector<std::vector<std::int32_t>> tables_;
@@ -170,9 +170,9 @@ class World {
   std::vector<std::vector<float>> outputs_;
 };
 
-World run(const KernelContext& context, const Shape& shape, const std::vector<std::int32_t>& lengths,
-          std::uint64_t table_seed, std::int32_t chunk) {
-  World world(shape, lengths, table_seed);
+PagedWorld attended(const KernelContext& context, const PagedShape& shape,
+                    const std::vector<std::int32_t>& lengths, std::uint64_t table_seed, std::int32_t chunk) {
+  PagedWorld world(shape, lengths, table_seed);
   for (std::int32_t i = 0; !world.done(); ++i) {
     std::vector<std::int32_t> counts;
     // chunk 0: everything at once; negative: chunks of changing size.
@@ -187,14 +187,14 @@ World run(const KernelContext& context, const Shape& shape, const std::vector<st
   return world;
 }
 
-void expect_close(const World& actual, const World& expected, double tolerance) {
+void expect_close_worlds(const PagedWorld& actual, const PagedWorld& expected, double tolerance) {
   for (std::size_t s = 0; s < actual.count(); ++s) {
     const std::vector<float>&a = actual.output(s), &b = expected.output(s);
     for (std::size_t i = 0; i < a.size(); ++i)
       ASSERT_NEAR(a[i], b[i], tolerance) << "sequence " << s << " element " << i;
   }
 }
-void expect_same(const World& a, const World& b) {
+void expect_same_worlds(const PagedWorld& a, const PagedWorld& b) {
   for (std::size_t s = 0; s < a.count(); ++s)
     EXPECT_TRUE(same_bits(a.output(s), b.output(s))) << "sequence " << s;
 }
@@ -213,22 +213,25 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
         const auto pick = [&](std::uint64_t what, const auto& list) {
           return list[random_bits(seed, what, 1) % std::size(list)];
         };
-        const Shape shape{dtype,
-                          1 + static_cast<std::int32_t>(seed % 3),
-                          pick(2, kGroups),
-                          pick(3, kHeadSizes),
-                          pick(4, kBlockSizes),
-                          seed % 3 == 0 ? 1 + static_cast<std::int32_t>(random_bits(seed, 5, 1) % 90) : 0,
-                          false,
-                          seed % 4 == 0};
-        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " heads "
-                                        << shape.kv_heads << "x" << shape.group << " size " << shape.head_size
-                                        << " block " << shape.block_size << " window " << shape.window);
+        const PagedShape shape{
+            dtype,
+            1 + static_cast<std::int32_t>(seed % 3),
+            pick(2, kGroups),
+            pick(3, kHeadSizes),
+            pick(4, kBlockSizes),
+            seed % 3 == 0 ? 1 + static_cast<std::int32_t>(random_bits(seed, 5, 1) % 90) : 0,
+            false,
+            seed % 4 == 0};
+        SCOPED_TRACE(::testing::Message()
+                     << cpu_level_name(level) << " " << dtype_info(dtype).name << " heads " << shape.kv_heads
+                     << "x" << shape.group << " size " << shape.head_size << " block " << shape.block_size
+                     << " window " << shape.window);
         const std::vector<std::int32_t> lengths = {
             1, 17, 40, 1 + static_cast<std::int32_t>(random_bits(seed, 6, 1) % 60)};
-        expect_close(run({.backend = Backend::cpu, .level = level}, shape, lengths, seed, -1),
-                     run({.backend = Backend::reference}, shape, lengths, seed, 0), tolerance(dtype));
-        if (testing::Test::HasFatalFailure()) return;
+        expect_close_worlds(attended({.backend = Backend::cpu, .level = level}, shape, lengths, seed, -1),
+                            attended({.backend = Backend::reference}, shape, lengths, seed, 0),
+                            tolerance(dtype));
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
@@ -237,10 +240,11 @@ TEST(PagedAttention, EveryLevelAgreesWithReference) {
 TEST(PagedAttention, LongContextsAgreeWithReference) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
     for (const std::int32_t window : {0, 300}) {
-      const Shape shape{dtype, 1, 3, 16, 16, window, false, window > 0};
+      const PagedShape shape{dtype, 1, 3, 16, 16, window, false, window > 0};
       const KernelContext cpu;
-      expect_close(run(cpu, shape, {600, 257}, 1, 100),
-                   run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
+      expect_close_worlds(attended(cpu, shape, {600, 257}, 1, 100),
+                          attended({.backend = Backend::reference}, shape, {600, 257}, 1, 0),
+                          tolerance(dtype));
     }
   }
 }
@@ -250,15 +254,16 @@ TEST(PagedAttention, ChunksAgreeWithReference) {
   for (const CpuLevel level : levels_here()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t chunk : {1, 20, 256, 300}) {
-        const Shape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
-        SCOPED_TRACE(testing::Message()
+        const PagedShape shape{dtype, 1, 3, 16, 16, chunk, false, chunk == 20, false, true};
+        SCOPED_TRACE(::testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(dtype).name << " chunk " << chunk);
         const KernelContext cpu = {.backend = Backend::cpu, .level = level};
-        const World packed = run(cpu, shape, {600, 257}, 1, 100);
-        expect_close(packed, run({.backend = Backend::reference}, shape, {600, 257}, 1, 0), tolerance(dtype));
-        expect_same(packed,
-                    run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, {600, 257}, 9, 0));
-        if (testing::Test::HasFatalFailure()) return;
+        const PagedWorld packed = attended(cpu, shape, {600, 257}, 1, 100);
+        expect_close_worlds(packed, attended({.backend = Backend::reference}, shape, {600, 257}, 1, 0),
+                            tolerance(dtype));
+        expect_same_worlds(packed, attended({.backend = Backend::cpu, .level = level, .pool = &three}, shape,
+                                            {600, 257}, 9, 0));
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
@@ -277,25 +282,26 @@ TEST(PagedAttention, LatentRows) {
            {Sizes{576, 512, 16}, Sizes{48, 32, 5}, Sizes{24, 16, 3}, Sizes{32, 25, 40}, Sizes{10, 8, 130}}) {
         for (const std::int32_t block_size : {16, 7, 32}) {
           if (head_size > 500 && block_size != 16) continue;
-          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " "
-                                          << head_size << " block " << block_size);
-          Shape shape{.dtype = dtype, .group = group, .head_size = head_size, .block_size = block_size};
+          SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " "
+                                            << head_size << " block " << block_size);
+          PagedShape shape{.dtype = dtype, .group = group, .head_size = head_size, .block_size = block_size};
           shape.latent_size = latent_size;
           const std::int32_t longest = group == 5 && block_size < 32 ? 270 : 40;  // the reference is slow
           const std::vector<std::int32_t> lengths = {1, longest, 33};
           const KernelContext cpu{.backend = Backend::cpu, .level = level};
-          const World latent = run(cpu, shape, lengths, 3, 0);
-          expect_close(latent, run({.backend = Backend::reference}, shape, lengths, 3, 0), tolerance(dtype));
-          if (testing::Test::HasFatalFailure()) return;
-          expect_same(latent, run(cpu, shape, lengths, 8, 1));
-          expect_same(latent, run(cpu, shape, lengths, 9, -1));
-          expect_same(latent,
-                      run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, lengths, 5, 0));
-          Shape twice = shape;
+          const PagedWorld latent = attended(cpu, shape, lengths, 3, 0);
+          expect_close_worlds(latent, attended({.backend = Backend::reference}, shape, lengths, 3, 0),
+                              tolerance(dtype));
+          if (::testing::Test::HasFatalFailure()) return;
+          expect_same_worlds(latent, attended(cpu, shape, lengths, 8, 1));
+          expect_same_worlds(latent, attended(cpu, shape, lengths, 9, -1));
+          expect_same_worlds(latent, attended({.backend = Backend::cpu, .level = level, .pool = &three},
+                                              shape, lengths, 5, 0));
+          PagedShape twice = shape;
           twice.latent_size = 0;
           twice.value_is_key = true;
           twice.value_scale = twice.key_scale;
-          const World doubled = run(cpu, twice, lengths, 3, 0);
+          const PagedWorld doubled = attended(cpu, twice, lengths, 3, 0);
           EXPECT_EQ(2 * latent.layout().block_bytes(), doubled.layout().block_bytes());
           for (std::size_t s = 0; s < lengths.size(); ++s) {
             for (std::size_t i = 0; i < latent.output(s).size(); ++i) {
@@ -313,12 +319,12 @@ TEST(PagedAttention, LatentRows) {
 
 // The first token of a chunk sees itself alone: what it attends to is its own value.
 TEST(PagedAttention, AChunkBeginsAlone) {
-  const Shape shape{DType::f32, 1, 1, 16, 16, 20, false, false, false, true};
+  const PagedShape shape{DType::f32, 1, 1, 16, 16, 20, false, false, false, true};
   const KernelContext reference = {.backend = Backend::reference};
-  const World chunks = run(reference, shape, {41}, 1, 0);
-  Shape alone = shape;
+  const PagedWorld chunks = attended(reference, shape, {41}, 1, 0);
+  PagedShape alone = shape;
   alone.window = 1;
-  const World own = run(reference, alone, {41}, 1, 0);
+  const PagedWorld own = attended(reference, alone, {41}, 1, 0);
   for (const std::size_t position : {0, 20, 40})
     EXPECT_TRUE(std::equal(own.output(0).begin() + static_cast<std::ptrdiff_t>(position * 16),
                            own.output(0).begin() + static_cast<std::ptrdiff_t>((position + 1) * 16),
@@ -331,14 +337,15 @@ TEST(PagedAttention, AChunkBeginsAlone) {
 TEST(PagedAttention, LatentRowsOfLongContexts) {
   ThreadPool three(3);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e4m3}) {
-    Shape shape{.dtype = dtype, .group = 4, .head_size = 96, .block_size = 16};
+    PagedShape shape{.dtype = dtype, .group = 4, .head_size = 96, .block_size = 16};
     shape.latent_size = 64;
-    const World alone = run({}, shape, {600, 300}, 1, 0);
-    expect_close(alone, run({.backend = Backend::reference}, shape, {600, 300}, 1, 0), tolerance(dtype));
-    World threads(shape, {600, 300}, 2);
+    const PagedWorld alone = attended({}, shape, {600, 300}, 1, 0);
+    expect_close_worlds(alone, attended({.backend = Backend::reference}, shape, {600, 300}, 1, 0),
+                        tolerance(dtype));
+    PagedWorld threads(shape, {600, 300}, 2);
     threads.step({.pool = &three}, {599, 299});
     threads.step({.pool = &three}, {1, 1});
-    expect_same(alone, threads);
+    expect_same_worlds(alone, threads);
   }
 }
 
@@ -348,19 +355,20 @@ TEST(PagedAttention, TokensThatAllSeeEachOther) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 1, 20, 260}) {
         for (const std::int32_t block_size : {16, 5}) {
-          const Shape shape{dtype, 2, 2, 24, block_size, window, false, false, true};
-          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name
-                                          << " window " << window << " block " << block_size);
+          const PagedShape shape{dtype, 2, 2, 24, block_size, window, false, false, true};
+          SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name
+                                            << " window " << window << " block " << block_size);
           const std::vector<std::int32_t> lengths = {1, 17, 300, 40};
-          const World packed = run({.backend = Backend::cpu, .level = level}, shape, lengths, 3, 0);
-          expect_close(packed, run({.backend = Backend::reference}, shape, lengths, 3, 0), tolerance(dtype));
-          if (testing::Test::HasFatalFailure()) return;
-          expect_same(packed,
-                      run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, lengths, 9, 0));
+          const PagedWorld packed = attended({.backend = Backend::cpu, .level = level}, shape, lengths, 3, 0);
+          expect_close_worlds(packed, attended({.backend = Backend::reference}, shape, lengths, 3, 0),
+                              tolerance(dtype));
+          if (::testing::Test::HasFatalFailure()) return;
+          expect_same_worlds(packed, attended({.backend = Backend::cpu, .level = level, .pool = &three},
+                                              shape, lengths, 9, 0));
           // Alone: the first of a world has the numbers that the first of another has.
-          const World one = run({.backend = Backend::cpu, .level = level}, shape, {300, 5}, 4, 0),
-                      other =
-                          run({.backend = Backend::cpu, .level = level, .pool = &three}, shape, {300}, 5, 0);
+          const PagedWorld one = attended({.backend = Backend::cpu, .level = level}, shape, {300, 5}, 4, 0),
+                           other = attended({.backend = Backend::cpu, .level = level, .pool = &three}, shape,
+                                            {300}, 5, 0);
           EXPECT_TRUE(same_bits(one.output(0), other.output(0)));
         }
       }
@@ -405,24 +413,25 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
   for (const CpuLevel level : levels_here()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 70}) {
-        const Shape shape{dtype, 2, 3, 32, 16, window, false, window > 0};
-        SCOPED_TRACE(testing::Message()
+        const PagedShape shape{dtype, 2, 3, 32, 16, window, false, window > 0};
+        SCOPED_TRACE(::testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
         const KernelContext alone{.backend = Backend::cpu, .level = level};
         const std::vector<std::int32_t> lengths = {130, 35, 1};
-        const World whole = run(alone, shape, lengths, 1, 0);
-        expect_same(run(alone, shape, lengths, 2, 1), whole);   // decode, another block table
-        expect_same(run(alone, shape, lengths, 3, -1), whole);  // chunks of changing size
+        const PagedWorld whole = attended(alone, shape, lengths, 1, 0);
+        expect_same_worlds(attended(alone, shape, lengths, 2, 1), whole);   // decode, another block table
+        expect_same_worlds(attended(alone, shape, lengths, 3, -1), whole);  // chunks of changing size
         for (ThreadPool* pool : {&two, &three}) {
           KernelContext threaded = alone;
           threaded.pool = pool;
-          expect_same(run(threaded, shape, lengths, 4, 64), whole);
-          expect_same(run(threaded, shape, {130}, 4, 7), run(alone, shape, {130}, 1, 0));  // alone
+          expect_same_worlds(attended(threaded, shape, lengths, 4, 64), whole);
+          expect_same_worlds(attended(threaded, shape, {130}, 4, 7),
+                             attended(alone, shape, {130}, 1, 0));  // alone
         }
         for (const std::int32_t block_size : {1, 5, 32, 256}) {
-          Shape other = shape;
+          PagedShape other = shape;
           other.block_size = block_size;
-          expect_same(run(alone, other, lengths, 5, 33), whole);
+          expect_same_worlds(attended(alone, other, lengths, 5, 33), whole);
         }
       }
     }
@@ -432,13 +441,13 @@ TEST(PagedAttention, RowBitsDependOnTheSequenceAlone) {
 TEST(PagedAttention, SplittingALongSequenceChangesNoBit) {
   ThreadPool two(2);
   for (const DType dtype : {DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
-    const Shape shape{dtype, 1, 3, 16, 16, 0};
+    const PagedShape shape{dtype, 1, 3, 16, 16, 0};
     const KernelContext alone, threaded{.pool = &two};
-    const World whole = run(alone, shape, {600}, 1, 0);
-    World decode(shape, {600}, 2);
+    const PagedWorld whole = attended(alone, shape, {600}, 1, 0);
+    PagedWorld decode(shape, {600}, 2);
     decode.step(threaded, {560});
     while (!decode.done()) decode.step(threaded, {1});  // split over partitions
-    expect_same(decode, whole);
+    expect_same_worlds(decode, whole);
   }
 }
 
@@ -450,9 +459,9 @@ TEST(PagedAttention, ManySequences) {
       for (const std::size_t count : {9, 33, 257}) {
         const std::int32_t group = count == 9 ? 8 : count == 33 ? 3 : 1;
         for (const std::int32_t block_size : {16, 5}) {
-          const Shape shape{dtype, 3, group, 32, block_size, 0};
-          SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " "
-                                          << count << " sequences, block " << block_size);
+          const PagedShape shape{dtype, 3, group, 32, block_size, 0};
+          SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << dtype_info(dtype).name << " "
+                                            << count << " sequences, block " << block_size);
           std::vector<std::int32_t> lengths;
           for (std::size_t s = 0; s < count; ++s) {
             lengths.push_back(1 +
@@ -460,12 +469,12 @@ TEST(PagedAttention, ManySequences) {
           }
           lengths[count / 2] = count == 257 ? 41 : 300;  // beyond a partition
           const KernelContext alone{.level = level}, threaded{.level = level, .pool = &two};
-          const World prefill = run(alone, shape, lengths, 1, 0);
-          expect_same(run(alone, shape, lengths, 2, 1), prefill);
-          expect_same(run(threaded, shape, lengths, 3, 1), prefill);
+          const PagedWorld prefill = attended(alone, shape, lengths, 1, 0);
+          expect_same_worlds(attended(alone, shape, lengths, 2, 1), prefill);
+          expect_same_worlds(attended(threaded, shape, lengths, 3, 1), prefill);
           if (count == 33)
-            expect_close(prefill, run({.backend = Backend::reference}, shape, lengths, 1, 0),
-                         tolerance(dtype));
+            expect_close_worlds(prefill, attended({.backend = Backend::reference}, shape, lengths, 1, 0),
+                                tolerance(dtype));
         }
       }
     }
@@ -489,12 +498,12 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
   for (const CpuLevel level : levels_here()) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::e4m3}) {
       for (const std::int32_t window : {0, 400}) {
-        const Shape shape{dtype, 2, 3, 16, 16, window, false, window > 0};
-        SCOPED_TRACE(testing::Message()
+        const PagedShape shape{dtype, 2, 3, 16, 16, window, false, window > 0};
+        SCOPED_TRACE(::testing::Message()
                      << cpu_level_name(level) << " " << dtype_info(dtype).name << " window " << window);
         const KernelContext alone{.level = level}, threaded{.level = level, .pool = &two};
         // The prefixes one after the other; then all that is left by itself, or together.
-        const auto grow = [&](World& world) {
+        const auto grow = [&](PagedWorld& world) {
           for (std::size_t s = 0; s < tree.size(); ++s) {
             if (tree[s].shared > 0) world.share(s, tree[s].from, tree[s].shared);
             std::int32_t needed = 0;
@@ -505,7 +514,7 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
             world.step(alone, counts);
           }
         };
-        World single(shape, lengths, 1), together(shape, lengths, 2), chunked(shape, lengths, 3);
+        PagedWorld single(shape, lengths, 1), together(shape, lengths, 2), chunked(shape, lengths, 3);
         grow(single);
         for (std::size_t s = 0; s < tree.size(); ++s) {
           std::vector<std::int32_t> counts(tree.size(), 0);
@@ -521,8 +530,8 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
             counts[s] = 3 + 40 * static_cast<std::int32_t>(s % 4);
           chunked.step(alone, counts);
         }
-        expect_same(together, single);
-        expect_same(chunked, single);
+        expect_same_worlds(together, single);
+        expect_same_worlds(chunked, single);
       }
     }
   }
@@ -533,12 +542,12 @@ TEST(PagedAttention, SharedBlocksChangeNoBit) {
 TEST(PagedAttention, EightBitsAreTheReferences) {
   for (const CpuLevel level : levels_here()) {
     for (const std::int32_t block_size : {16, 32, 7}) {
-      const Shape shape{DType::i8, 2, 3, 36, block_size, 0, true};
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " block " << block_size);
-      const World stored = run({.level = level}, shape, {70, 33, 1}, 1, 0);
-      const World expected = run({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
+      const PagedShape shape{DType::i8, 2, 3, 36, block_size, 0, true};
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " block " << block_size);
+      const PagedWorld stored = attended({.level = level}, shape, {70, 33, 1}, 1, 0);
+      const PagedWorld expected = attended({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
       EXPECT_EQ(stored.cache(), expected.cache());
-      expect_close(stored, expected, 1e-3);
+      expect_close_worlds(stored, expected, 1e-3);
     }
   }
 }
@@ -547,12 +556,12 @@ TEST(PagedAttention, EightBitsAreTheReferences) {
 TEST(PagedAttention, EightBitFloatsAreTheReferences) {
   for (const CpuLevel level : levels_here()) {
     for (const std::int32_t block_size : {16, 32, 7}) {
-      const Shape shape{DType::e4m3, 2, 3, 36, block_size, 0, true};
-      SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " block " << block_size);
-      const World stored = run({.level = level}, shape, {70, 33, 1}, 1, 0);
-      const World expected = run({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
+      const PagedShape shape{DType::e4m3, 2, 3, 36, block_size, 0, true};
+      SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " block " << block_size);
+      const PagedWorld stored = attended({.level = level}, shape, {70, 33, 1}, 1, 0);
+      const PagedWorld expected = attended({.backend = Backend::reference}, shape, {70, 33, 1}, 1, 0);
       for (std::size_t s = 0; s < 3; ++s) EXPECT_TRUE(stored.same_tokens(expected, s));
-      expect_close(stored, expected, 1e-5);
+      expect_close_worlds(stored, expected, 1e-5);
     }
   }
 }
@@ -562,16 +571,16 @@ TEST(PagedAttention, EightBitFloatsAreAttendedToInFloat32) {
   for (const CpuLevel level : levels_here()) {
     for (const std::int32_t group : {1, 5, 13}) {
       for (const std::int32_t latent_size : {0, 40}) {
-        SCOPED_TRACE(testing::Message() << cpu_level_name(level) << " " << group << " " << latent_size);
-        Shape shape{DType::e4m3, 1, group, 48, 16, 0};
+        SCOPED_TRACE(::testing::Message() << cpu_level_name(level) << " " << group << " " << latent_size);
+        PagedShape shape{DType::e4m3, 1, group, 48, 16, 0};
         shape.latent_size = latent_size;
         shape.exact = true;
         shape.key_scale = 1.0f / 64;
         shape.value_scale = 1.0f / 128;
-        Shape wide = shape;
+        PagedShape wide = shape;
         wide.dtype = DType::f32;
-        expect_same(run({.level = level}, shape, {300, 40, 1}, 1, 0),
-                    run({.level = level}, wide, {300, 40, 1}, 2, 0));
+        expect_same_worlds(attended({.level = level}, shape, {300, 40, 1}, 1, 0),
+                           attended({.level = level}, wide, {300, 40, 1}, 2, 0));
       }
     }
   }

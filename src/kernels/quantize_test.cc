@@ -31,7 +31,7 @@ std::vector<float> and_back(DType type, const std::vector<float>& values) {
 }
 
 // The root of the mean squared error, by that of the values.
-double lost(const std::vector<float>& values, const std::vector<float>& back) {
+double lost_in_type(const std::vector<float>& values, const std::vector<float>& back) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double difference = static_cast<double>(back[i]) - values[i];
@@ -64,11 +64,11 @@ TEST(Quantize, AgreesWithGguf) {
 
 TEST(Quantize, KTypesLoseAsLittleAsTheirBitsAllow) {
   const std::vector<float> values = random_floats(1, 256 * 200, 0.05f);
-  EXPECT_LT(lost(values, and_back(DType::q6_k, values)), 0.018);
-  EXPECT_LT(lost(values, and_back(DType::q4_k, values)), 0.075);
+  EXPECT_LT(lost_in_type(values, and_back(DType::q6_k, values)), 0.018);
+  EXPECT_LT(lost_in_type(values, and_back(DType::q4_k, values)), 0.075);
   std::vector<float> shifted = values;  // minima are for these
   for (float& value : shifted) value += 0.1f;
-  EXPECT_LT(lost(shifted, and_back(DType::q4_k, shifted)), 0.05);
+  EXPECT_LT(lost_in_type(shifted, and_back(DType::q4_k, shifted)), 0.05);
 }
 
 TEST(Quantize, AnyFiniteValuesAreABlock) {
@@ -88,7 +88,7 @@ TEST(Quantize, AnyFiniteValuesAreABlock) {
           // Below half precision's least scale nothing is kept, and nothing is made up.
           ASSERT_LE(std::fabs(back[i]), 2.5f * size + 1e-5f) << "element " << i << " of " << size;
         }
-        if (size >= 1 && kind != 0) EXPECT_LT(lost(values, back), 0.04) << size << " kind " << kind;
+        if (size >= 1 && kind != 0) EXPECT_LT(lost_in_type(values, back), 0.04) << size << " kind " << kind;
       }
     }
   }

@@ -12,11 +12,11 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kRows = 5, kWidth = 37, kStride = kWidth + 6;
-constexpr RowShape kShape = {kRows, kWidth};
+constexpr std::int64_t kOpRows = 5, kOpWidth = 37, kOpStride = kOpWidth + 6;
+constexpr RowShape kOpShape = {kOpRows, kOpWidth};
 
 std::vector<float> some(std::uint64_t seed) {
-  return random_floats(seed, static_cast<std::size_t>(kRows * kStride), 3);
+  return random_floats(seed, static_cast<std::size_t>(kOpRows * kOpStride), 3);
 }
 
 // The row-wise op on rows of `x`, beside what it should be of each element; what lies between the rows stays.
@@ -27,63 +27,65 @@ void expect_op(const std::function<void(const KernelContext&, const Buffer&)>& o
   for (const KernelContext& context :
        {KernelContext{.backend = Backend::reference}, KernelContext{.pool = &pool}}) {
     std::vector<float> x = before;
-    op(context, Buffer::of(x.data(), kStride));
-    for (std::int64_t i = 0; i < kRows * kStride; ++i) {
+    op(context, Buffer::of(x.data(), kOpStride));
+    for (std::int64_t i = 0; i < kOpRows * kOpStride; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double expected =
-          i % kStride < kWidth ? formula(i / kStride, i % kStride, before[at]) : before[at];
+          i % kOpStride < kOpWidth ? formula(i / kOpStride, i % kOpStride, before[at]) : before[at];
       ASSERT_NEAR(x[at], expected, 2e-6 * (1 + std::fabs(expected)))
-          << "row " << i / kStride << " column " << i % kStride;
+          << "row " << i / kOpStride << " column " << i % kOpStride;
     }
   }
 }
 
 double at(const std::vector<float>& x, std::int64_t row, std::int64_t column) {
-  return x[static_cast<std::size_t>(row * kStride + column)];
+  return x[static_cast<std::size_t>(row * kOpStride + column)];
 }
 double softplus(double x) { return std::log1p(std::exp(x)); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 TEST(RowOps, AreTheirFormulas) {
   const std::vector<float> a = some(2), b = some(3);
-  const Buffer of_a = Buffer::of(a.data(), kStride), of_b = Buffer::of(b.data(), kStride);
+  const Buffer of_a = Buffer::of(a.data(), kOpStride), of_b = Buffer::of(b.data(), kOpStride);
   using C = const KernelContext&;
   using B = const Buffer&;
   using I = std::int64_t;
-  expect_op([](C c, B x) { zero_rows(c, kShape, x); }, [](I, I, double) { return 0.0; });
-  expect_op([&](C c, B x) { copy_rows(c, kShape, of_a, x); }, [&](I r, I i, double) { return at(a, r, i); });
-  expect_op([](C c, B x) { scale_rows(c, kShape, 0.5f, x); }, [](I, I, double x) { return 0.5 * x; });
-  expect_op([&](C c, B x) { add_rows(c, kShape, 3, of_a, x); },
+  expect_op([](C c, B x) { zero_rows(c, kOpShape, x); }, [](I, I, double) { return 0.0; });
+  expect_op([&](C c, B x) { copy_rows(c, kOpShape, of_a, x); },
+            [&](I r, I i, double) { return at(a, r, i); });
+  expect_op([](C c, B x) { scale_rows(c, kOpShape, 0.5f, x); }, [](I, I, double x) { return 0.5 * x; });
+  expect_op([&](C c, B x) { add_rows(c, kOpShape, 3, of_a, x); },
             [&](I r, I i, double x) { return x + 3 * at(a, r, i); });
-  expect_op([&](C c, B x) { add_sum(c, kShape, of_a, of_b, x); },
+  expect_op([&](C c, B x) { add_sum(c, kOpShape, of_a, of_b, x); },
             [&](I r, I i, double x) { return x + at(a, r, i) + at(b, r, i); });
-  expect_op([&](C c, B x) { join_rows(c, kShape, of_a, 0.5f, x); },
+  expect_op([&](C c, B x) { join_rows(c, kOpShape, of_a, 0.5f, x); },
             [&](I r, I i, double x) { return (x + at(a, r, i)) / 2; });
-  expect_op([&](C c, B x) { add_vector(c, kShape, a.data(), x); },
+  expect_op([&](C c, B x) { add_vector(c, kOpShape, a.data(), x); },
             [&](I, I i, double x) { return x + at(a, 0, i); });
-  expect_op([&](C c, B x) { times_vector(c, kShape, x, a.data(), x); },
+  expect_op([&](C c, B x) { times_vector(c, kOpShape, x, a.data(), x); },
             [&](I, I i, double x) { return x * at(a, 0, i); });
-  expect_op([&](C c, B x) { add_share(c, kShape, 2, of_b, of_a, x); },
+  expect_op([&](C c, B x) { add_share(c, kOpShape, 2, of_b, of_a, x); },
             [&](I r, I i, double x) { return x + 2 * sigmoid(at(b, r, 0)) * at(a, r, i); });
-  expect_op([&](C c, B x) { add_share(c, kShape, 2, {}, of_a, x); },
+  expect_op([&](C c, B x) { add_share(c, kOpShape, 2, {}, of_a, x); },
             [&](I r, I i, double x) { return x + 2 * at(a, r, i); });
-  expect_op([&](C c, B x) { times_sum(c, kShape, of_a, 2, of_b, 0.5f, x); },
+  expect_op([&](C c, B x) { times_sum(c, kOpShape, of_a, 2, of_b, 0.5f, x); },
             [&](I r, I i, double x) { return x * (at(a, r, i) + 2 * at(b, r, i)) / 2; });
-  expect_op([&](C c, B x) { times_gates(c, kShape, GateFunction::softplus, kWidth, of_a, x); },
+  expect_op([&](C c, B x) { times_gates(c, kOpShape, GateFunction::softplus, kOpWidth, of_a, x); },
             [&](I r, I i, double x) { return x * softplus(at(a, r, i)); });
-  expect_op([&](C c, B x) { times_gates(c, kShape, GateFunction::sigmoid, 1, of_a, x); },
+  expect_op([&](C c, B x) { times_gates(c, kOpShape, GateFunction::sigmoid, 1, of_a, x); },
             [&](I r, I, double x) { return x * sigmoid(at(a, r, 0)); });
   const std::vector<std::int32_t> positions = {0, 2, 3, 7, 11};
   expect_op(
       [&](C c, B x) {
-        scale_by_position(c, kShape, {.beta = 0.5f, .offset = 1, .positions = 4}, positions, x);
+        scale_by_position(c, kOpShape, {.beta = 0.5f, .offset = 1, .positions = 4}, positions, x);
       },
       [&](I r, I, double x) {
         return x * (1 + 0.5 * std::log1p((positions[static_cast<std::size_t>(r)] + 1) / 4));
       });
-  expect_op([](C c, B x) { cap_rows(c, kShape, 2, x); }, [](I, I, double x) { return 2 * std::tanh(x / 2); });
+  expect_op([](C c, B x) { cap_rows(c, kOpShape, 2, x); },
+            [](I, I, double x) { return 2 * std::tanh(x / 2); });
   const XieluCurve curve = {.beta = 0.5f, .eps = -1e-6f, .positive = 0.8f, .negative = 1.2f};
-  expect_op([&](C c, B x) { xielu(c, kShape, curve, x); },
+  expect_op([&](C c, B x) { xielu(c, kOpShape, curve, x); },
             [](I, I, double x) {
               return x > 0 ? 0.8 * x * x + 0.5 * x : 1.2 * (std::exp(std::min(x, -1e-6)) - 1 - x) + 0.5 * x;
             });
@@ -92,8 +94,8 @@ TEST(RowOps, AreTheirFormulas) {
 TEST(RowOps, GatheredRowsMoveToTheFront) {
   std::vector<float> x = some(1);
   const std::vector<float> before = x;
-  gather_rows({}, std::vector<std::int32_t>{0, 2, 4}, kWidth, Buffer::of(x.data(), kStride));
-  for (std::int64_t i = 0; i < kWidth; ++i) {
+  gather_rows({}, std::vector<std::int32_t>{0, 2, 4}, kOpWidth, Buffer::of(x.data(), kOpStride));
+  for (std::int64_t i = 0; i < kOpWidth; ++i) {
     EXPECT_EQ(at(x, 0, i), at(before, 0, i));
     EXPECT_EQ(at(x, 1, i), at(before, 2, i));
     EXPECT_EQ(at(x, 2, i), at(before, 4, i));

@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-struct Shape {
+struct ScanShape {
   std::int64_t channels = 32;
   std::int32_t size = 16;
   float steps = 4;  // beyond which none lies from 0
@@ -18,9 +18,9 @@ struct Shape {
   std::size_t state_size() const { return width() * static_cast<std::size_t>(size); }
 };
 
-class World : public StateWorld {
+class ScanWorld : public StateWorld {
  public:
-  World(const Shape& shape, std::size_t sequences, std::int32_t length)
+  ScanWorld(const ScanShape& shape, std::size_t sequences, std::int32_t length)
       : StateWorld(sequences, length, shape.width(), shape.state_size(),
                    static_cast<std::size_t>(kScanChannels * shape.size)),
         shape_(shape),
@@ -58,11 +58,11 @@ class World : public StateWorld {
   }
 
  private:
-  Shape shape_;
+  ScanShape shape_;
   std::vector<float> rates_, skip_;
 };
 
-const Shape kShapes[] = {
+const ScanShape kScanShapes[] = {
     {},
     {.channels = 600, .size = 16},
     {.channels = 25, .size = 7},
@@ -72,12 +72,13 @@ const Shape kShapes[] = {
 };
 
 TEST(SelectiveScan, AgreesWithReference) {
-  for (const Shape& shape : kShapes) expect_as_reference<World>(shape, 2e-5f, 2e-5f);
+  for (const ScanShape& shape : kScanShapes) expect_as_reference<ScanWorld>(shape, 2e-5f, 2e-5f);
 }
 
 // Also when the output takes the place of the steps.
 TEST(SelectiveScan, BitsDependOnTheSequenceAlone) {
-  for (const Shape& shape : kShapes) expect_bits_of_the_sequence_alone<World>(shape, /*in_place=*/true);
+  for (const ScanShape& shape : kScanShapes)
+    expect_bits_of_the_sequence_alone<ScanWorld>(shape, /*in_place=*/true);
 }
 
 }  // namespace

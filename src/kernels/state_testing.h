@@ -134,7 +134,7 @@ void expect_bits_of_the_sequence_alone(const Shape& shape, const WholeStep&... w
     EXPECT_TRUE(same_bits(whole.stored()[2], after[kLength]));
 
     for (std::int32_t cut = 1; cut < kLength; ++cut) {
-      SCOPED_TRACE(testing::Message() << "cut at " << cut);
+      SCOPED_TRACE(::testing::Message() << "cut at " << cut);
       const std::vector<float>& at_cut = after[static_cast<std::size_t>(cut)];
       World world(shape, 2, kLength);
       world.step(context(&two), {{.sequence = 1, .rows = 3}, {.rows = cut, .drafts = 3, .stores = {cut}}});

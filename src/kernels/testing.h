@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/dequantize.h"
+#include "kernels/linear.h"
 
 namespace pagoda {
 
@@ -19,6 +20,9 @@ inline std::vector<CpuLevel> levels_here() {
   std::erase_if(levels, [](CpuLevel level) { return !cpu_level_usable(level); });
   return levels;
 }
+
+constexpr LinearType kLinearTypes[] = {LinearType::float32, LinearType::bfloat16, LinearType::float16,
+                                       LinearType::int8};
 
 // All types that models can be run from.
 inline std::vector<DType> weight_types() {
@@ -153,6 +157,16 @@ inline std::vector<std::byte> random_weights(std::uint64_t seed, DType dtype, st
   }
   return bytes;
 }
+
+// Tensors that are packed as one weight, with the bytes that they view.
+struct WeightBytes {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorView> views;
+  void add(std::uint64_t seed, DType dtype, std::int64_t n, std::int64_t k) {
+    bytes.push_back(random_weights(seed, dtype, n * k));
+    views.push_back({dtype, {n, k}, bytes.back().data()});
+  }
+};
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;

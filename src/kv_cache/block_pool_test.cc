@@ -122,8 +122,8 @@ TEST(BlockPool, FirstPublisherKeepsTheHash) {
 
 // Goal: under any order of allocate, publish, share and release, BlockPool agrees with a model so plain
 // that it needs no test of its own. Method: random operations drawn from one seed.
-void run(std::uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+void compare_pool(std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   constexpr std::size_t kNumBlocks = 8;
@@ -183,7 +183,7 @@ void run(std::uint64_t seed) {
 
 TEST(BlockPoolProperty, AgreesWithModel) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed);
+    compare_pool(seed);
     if (HasFatalFailure()) return;
   }
 }

@@ -13,7 +13,7 @@ namespace {
 // Goal: whatever the order of growing, computing, shrinking, forking and leaving, each table has the rows
 // that its lengths call for, writes into no row that another one holds, and the account is that of a walk.
 // Method: the rows of a sequence are counted from its lengths alone, and holders from all tables.
-void run(std::uint64_t seed) {
+void compare_tables(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -90,7 +90,7 @@ void run(std::uint64_t seed) {
 
 TEST(BlockTablesProperty, RowsAreThoseThatTheLengthsCallFor) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
-    run(seed);
+    compare_tables(seed);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

@@ -28,9 +28,9 @@ std::vector<BlockId> rows_of(const std::vector<Added>& added) {
   return out;
 }
 
-void run(Eviction eviction, std::uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << kEvictionPolicies[static_cast<std::size_t>(eviction)] << ", seed "
-                                  << seed);
+void compare_order(Eviction eviction, std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << kEvictionPolicies[static_cast<std::size_t>(eviction)] << ", seed "
+                                    << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const auto order = make_eviction_order(eviction);
@@ -144,7 +144,7 @@ TEST(CostEviction, ATenantsPinsAreHeededForAPartOfTheCache) {
 
 TEST(EvictionOrderProperty, AgreesWithASortedList) {
   for (std::size_t i = 0; i < std::size(kEvictionPolicies); ++i)
-    for (std::uint64_t seed = 1; seed <= 50; ++seed) run(static_cast<Eviction>(i), seed);
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) compare_order(static_cast<Eviction>(i), seed);
 }
 
 }  // namespace

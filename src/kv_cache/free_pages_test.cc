@@ -11,8 +11,8 @@ namespace {
 
 // Goal: a page is free or it is not, held back pages go last, others in the reverse order of their return.
 // Method: two lists and a set, searched from end to end.
-void run(std::uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+void compare_free_pages(std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
   FreePages pages;
@@ -91,7 +91,7 @@ void run(std::uint64_t seed) {
 
 TEST(FreePagesProperty, AgreesWithLists) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    run(seed);
+    compare_free_pages(seed);
     if (HasFatalFailure()) return;
   }
 }

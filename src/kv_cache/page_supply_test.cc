@@ -39,7 +39,7 @@ TEST(PageSupply, AfterARefusalCachedPagesAreTakenInsteadForAWhile) {
 // right. Method: counts of pages that exist, are free and are cached, kept beside.
 TEST(PageSupplyProperty, AgreesWithCounts) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 rng(seed);
     const auto below = [&](std::int64_t n) {
       return static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(n));

@@ -7,14 +7,14 @@
 #include <numeric>
 #include <random>
 
+#include "kv_cache/texts_test_support.h"
+
 namespace pagoda {
 namespace {
 
-std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
-  std::vector<TokenId> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
+using testing::counted;
+using testing::state_after;
+
 std::vector<BlockId> ids(std::initializer_list<std::int32_t> values) {
   std::vector<BlockId> out;
   for (const std::int32_t value : values) out.push_back(BlockId{value});
@@ -25,7 +25,7 @@ std::vector<BlockId> table(const PagedKvManager& kv, SequenceId id) {
   return {span.begin(), span.end()};
 }
 
-class Paper : public testing::Test {
+class Paper : public ::testing::Test {
  protected:
   // The pool hands out what was released last first: releasing in reverse gives the figures' ids.
   void hand_out_in_order(std::initializer_list<std::int32_t> order) {
@@ -48,7 +48,7 @@ class Paper : public testing::Test {
 // "Four score and seven years ago our" + "fathers" + "brought": blocks 7, 1, then 3.
 TEST_F(Paper, Figure6) {
   hand_out_in_order({7, 1, 3});
-  const auto tokens = iota(9);
+  const auto tokens = counted(9);
   kv.add_sequence(a, std::span(tokens).first(7), "", true);
   ASSERT_TRUE(kv.grow(a, 7, copies));
   kv.computed(a, tokens, 7);
@@ -67,7 +67,7 @@ TEST_F(Paper, Figure6) {
 // Two requests side by side: A in 7, 1, 3 and B in 5, 2.
 TEST_F(Paper, Figure7) {
   hand_out_in_order({7, 1, 5, 2, 3});
-  const auto tokens = iota(10);
+  const auto tokens = counted(10);
   kv.add_sequence(a, tokens, "", true);
   ASSERT_TRUE(kv.grow(a, 7, copies));
   kv.add_sequence(b, tokens, "", true);
@@ -87,7 +87,7 @@ TEST_F(Paper, Figure7) {
 // block 1 in block 3; A2 then writes in place.
 TEST_F(Paper, Figure8) {
   hand_out_in_order({7, 1, 3});
-  auto tokens = iota(7);
+  auto tokens = counted(7);
   kv.add_sequence(a, tokens, "", true);
   ASSERT_TRUE(kv.grow(a, 7, copies));
   kv.computed(a, tokens, 7);
@@ -113,7 +113,7 @@ TEST_F(Paper, Figure8) {
 TEST(PagedKvManager, PrefixHitsNeedEqualSaltAndLeaveTheLastToken) {
   PagedKvManager kv({.block_size = 4, .num_blocks = 16, .enable_prefix_caching = true, .model_id = "m"});
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(12);
+  const auto tokens = counted(12);
   EXPECT_EQ(kv.add_sequence(SequenceId{1}, tokens, "s", true), 0);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 12, copies));
   kv.computed(SequenceId{1}, tokens, 12);
@@ -123,7 +123,7 @@ TEST(PagedKvManager, PrefixHitsNeedEqualSaltAndLeaveTheLastToken) {
   EXPECT_EQ(kv.add_sequence(SequenceId{3}, tokens, "other", true), 0);
   EXPECT_EQ(kv.add_sequence(SequenceId{4}, tokens, "s", false), 0);
   kv.free(SequenceId{1});
-  EXPECT_EQ(kv.add_sequence(SequenceId{5}, iota(13), "s", true), 12);
+  EXPECT_EQ(kv.add_sequence(SequenceId{5}, counted(13), "s", true), 12);
   EXPECT_EQ(table(kv, SequenceId{5}), first);
   EXPECT_EQ(kv.inspection().prefix_cache_stats().hits, 0) << "nobody got room yet";
   ASSERT_TRUE(kv.grow(SequenceId{5}, 13, copies));
@@ -140,16 +140,16 @@ TEST(PagedKvManager, ACollidingHashIsAMissWhenHitsAreVerified) {
                      .verify_hits = true,
                      .hash_bits = 0});
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(9), "", true);
+  kv.add_sequence(SequenceId{1}, counted(9), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 9, copies));
-  kv.computed(SequenceId{1}, iota(9), 9);
-  EXPECT_EQ(kv.add_sequence(SequenceId{2}, iota(9, 100), "", true), 0);
+  kv.computed(SequenceId{1}, counted(9), 9);
+  EXPECT_EQ(kv.add_sequence(SequenceId{2}, counted(9, 100), "", true), 0);
 }
 
 TEST(PagedKvManager, ForkPrefixSharesOnlyFullBlocksAndPublishesUnderTheRightChain) {
   PagedKvManager kv({.block_size = 4, .num_blocks = 16, .enable_prefix_caching = true, .model_id = "m"});
   std::vector<BlockCopy> copies;
-  auto tokens = iota(16);
+  auto tokens = counted(16);
   kv.add_sequence(SequenceId{1}, tokens, "s", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 16, copies));
   kv.computed(SequenceId{1}, tokens, 10);
@@ -167,7 +167,7 @@ TEST(PagedKvManager, ForkPrefixSharesOnlyFullBlocksAndPublishesUnderTheRightChai
 TEST(PagedKvManager, FullIsAnAnswerThatChangesNothing) {
   PagedKvManager kv({.block_size = 4, .num_blocks = 2, .enable_prefix_caching = true, .model_id = {}});
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  kv.add_sequence(SequenceId{1}, counted(4), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));
   EXPECT_FALSE(kv.grow(SequenceId{1}, 9, copies));
   EXPECT_EQ(kv.num_free_blocks(), 1);
@@ -192,21 +192,14 @@ std::vector<KvGroup> draw_groups(std::mt19937_64& rng, std::int32_t size) {
   return out;
 }
 
-// A state after `count` tokens: it depends on them all, and on their order.
-TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
-  std::uint32_t digest = 1;
-  for (std::size_t i = 0; i < count; ++i) digest = digest * 31 + static_cast<std::uint32_t>(tokens[i]) + 1;
-  return static_cast<TokenId>(digest & 0xffffff);
-}
-
 // Goal: whatever the order of adding, growing, forking and freeing, every sequence finds its own tokens
 // in its rows, as far back as each group's next position sees, and a promised prompt always gets on. Method:
 // a naive store keeps the tokens that a runner would have written in each slot of each page; copies are
 // carried out; each sequence's slots are compared with its tokens after every operation.
-std::size_t num_state_copies = 0, num_state_hits = 0, num_tail_hits = 0;
+std::size_t num_state_copies = 0, num_paged_state_hits = 0, num_tail_hits = 0;
 
-void run(std::uint64_t seed, bool grouped) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+void compare_paged(std::uint64_t seed, bool grouped) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
   const std::size_t size = 1 + below(5);
@@ -275,7 +268,7 @@ void run(std::uint64_t seed, bool grouped) {
         fresh.computed = static_cast<std::size_t>(
             kv.add_sequence(SequenceId{next_id}, fresh.tokens, fresh.salt, below(5) != 0));
         if (groups.back().is_state() && fresh.computed > 0)
-          ++(fresh.computed % size == 0 ? num_state_hits : num_tail_hits);
+          ++(fresh.computed % size == 0 ? num_paged_state_hits : num_tail_hits);
         if (kv.num_available_blocks() < 0)  // its cached blocks are promised to others
           kv.free(SequenceId{next_id});
         else
@@ -457,20 +450,20 @@ void run(std::uint64_t seed, bool grouped) {
 
 TEST(PagedKvManagerProperty, EverySequenceFindsItsOwnTokens) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed, false);
+    compare_paged(seed, false);
     if (HasFatalFailure()) return;
   }
 }
 
 TEST(PagedKvManagerProperty, SoItIsWithGroupsAndWindows) {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
-    run(seed, true);
+    compare_paged(seed, true);
     if (HasFatalFailure()) return;
   }
   std::printf("%zu copies of states, %zu hits at a row's border, %zu behind one\n", num_state_copies,
-              num_state_hits, num_tail_hits);
+              num_paged_state_hits, num_tail_hits);
   EXPECT_GT(num_state_copies, 0u);
-  EXPECT_GT(num_state_hits, 0u);
+  EXPECT_GT(num_paged_state_hits, 0u);
   EXPECT_GT(num_tail_hits, 0u);
 }
 

@@ -29,7 +29,7 @@ struct Caching {
 // Goal: a prompt begins with as much of what earlier ones have left as can be used at all. Method: a list of
 // texts, with the lengths at which each may be gone on from: every row's border where all groups see
 // everything, and with states the lengths at which the sequence had one kept.
-void run(std::uint64_t seed, bool with_states) {
+void compare_cache(std::uint64_t seed, bool with_states) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -90,14 +90,14 @@ void run(std::uint64_t seed, bool with_states) {
 
 TEST(PrefixCacheProperty, FindsTheLongestRowsOfAText) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
-    run(seed, false);
+    compare_cache(seed, false);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
 TEST(StateCacheProperty, FindsTheLongestKeptState) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
-    run(seed, true);
+    compare_cache(seed, true);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

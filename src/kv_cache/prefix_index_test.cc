@@ -10,7 +10,7 @@ namespace {
 
 // Goal: a row is found under exactly the text, salt and group that it was published for. Method: a map whose
 // keys are whole texts. With hashes of few bits, texts collide: then verified hits have the right tokens.
-void run(std::uint64_t seed, std::int32_t hash_bits) {
+void compare_index(std::uint64_t seed, std::int32_t hash_bits) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << hash_bits << " bits");
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -55,7 +55,7 @@ void run(std::uint64_t seed, std::int32_t hash_bits) {
 
 TEST(PrefixIndexProperty, AgreesWithAMapOfTexts) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    for (const std::int32_t bits : {256, 3}) run(seed, bits);
+    for (const std::int32_t bits : {256, 3}) compare_index(seed, bits);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

@@ -48,7 +48,7 @@ TEST(Promises, SetAsideWhatIsMissing) {
 
 // Goal: a prompt that was let in can finish, whatever others take in the meantime. Method: others take all
 // that they may; the naive walk above says what the prompt takes at most.
-void run(std::uint64_t seed) {
+void compare_promises(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -109,7 +109,7 @@ void run(std::uint64_t seed) {
 
 TEST(PromisesProperty, AreKept) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    run(seed);
+    compare_promises(seed);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

@@ -13,7 +13,7 @@ namespace {
 // overlap. Method: a plain array of blocks, scanned for such a region.
 TEST(BuddyAllocatorProperty, RefusesOnlyWhenNoAlignedRegionIsFree) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 rng(seed);
     const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
     const std::int32_t num_blocks = 1 + below(70);
@@ -49,7 +49,7 @@ TEST(BuddyAllocatorProperty, RefusesOnlyWhenNoAlignedRegionIsFree) {
         set(it->first, it->second, false);
         held.erase(it);
       }
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
       ASSERT_EQ(buddies.num_free(), std::count(used.begin(), used.end(), false));
       buddies.check_invariants();
     }

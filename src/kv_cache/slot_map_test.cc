@@ -17,7 +17,7 @@ namespace {
 // the front of their slot once the records of the step have been carried out, and the system has no more
 // regions than it allows. Method: a naive address space that knows the records alone, and the pages that each
 // owner was given.
-void run(std::uint64_t seed) {
+void compare_slots(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::int32_t n) {
@@ -108,7 +108,7 @@ void run(std::uint64_t seed) {
 }
 
 TEST(SlotMapProperty, AnOwnerFindsItsPagesThroughTheRecordsAlone) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) run(seed);
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) compare_slots(seed);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 // Goal: whatever is swapped out and in, each table finds in its rows what it had there, what was shared is
 // shared again and copied once. Method: a naive pool and a naive swap space hold a number for each page,
 // moved as the copies say.
-void run(std::uint64_t seed) {
+void compare_swaps(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -122,7 +122,7 @@ void run(std::uint64_t seed) {
 
 TEST(SwapSpaceProperty, WhatComesBackIsWhatLeft) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
-    run(seed);
+    compare_swaps(seed);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

@@ -9,17 +9,14 @@
 #include <set>
 
 #include "kv_cache/slots_test_support.h"
+#include "kv_cache/texts_test_support.h"
 
 namespace pagoda {
 namespace {
 
+using testing::counted;
 using testing::NaiveMemory;
-
-std::vector<TokenId> iota(std::size_t count, TokenId first = 0) {
-  std::vector<TokenId> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
+using testing::state_after;
 
 VirtualKvConfig small(std::int32_t num_pages = 16) {
   VirtualKvConfig config;
@@ -37,7 +34,7 @@ TEST(VirtualKvManager, ASequenceIsContiguousAndItsPagesAreMappedInOneCall) {
   VirtualKvManager kv(small());
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(10), "", true);
+  kv.add_sequence(SequenceId{1}, counted(10), "", true);
   EXPECT_TRUE(kv.tables(SequenceId{1}).blocks.empty()) << "no slot before there is room";
   ASSERT_TRUE(kv.grow(SequenceId{1}, 10, copies));
   const auto table = kv.tables(SequenceId{1}).blocks;
@@ -68,7 +65,7 @@ TEST(VirtualKvManager, FreePagesBeyondALimitGiveTheirMemoryBack) {
     return pages;
   };
   const auto come = [&](std::uint64_t id, std::size_t tokens) {
-    kv.add_sequence(SequenceId{id}, iota(tokens), "", true);
+    kv.add_sequence(SequenceId{id}, counted(tokens), "", true);
     return kv.grow(SequenceId{id}, static_cast<std::int32_t>(tokens), copies);
   };
   ASSERT_TRUE(come(1, 28) && come(2, 6));
@@ -92,7 +89,7 @@ TEST(VirtualKvManager, AFullPageMeansThatTheNextIsMappedBesideTheStep) {
   VirtualKvManager kv(small());
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  kv.add_sequence(SequenceId{1}, counted(4), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));
   memory.take(kv);
   EXPECT_EQ(memory.num_now, 1);
@@ -109,11 +106,11 @@ TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
   VirtualKvManager kv(small(4));
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(12), "", true);
+  kv.add_sequence(SequenceId{1}, counted(12), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 12, copies));
-  kv.computed(SequenceId{1}, iota(12), 12);
+  kv.computed(SequenceId{1}, counted(12), 12);
   kv.free(SequenceId{1});  // three pages are cached, one is free
-  kv.add_sequence(SequenceId{2}, iota(4, 50), "", true);
+  kv.add_sequence(SequenceId{2}, counted(4, 50), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{2}, 4, copies));
   EXPECT_EQ(kv.num_free_blocks(), 3);
   memory.take(kv);
@@ -121,7 +118,7 @@ TEST(VirtualKvManager, WhereOnlyCachedPagesAreLeftTheOldestIsMappedAhead) {
   ASSERT_TRUE(kv.grow(SequenceId{2}, 5, copies));
   memory.take(kv);
   EXPECT_EQ(memory.num_now, before);
-  EXPECT_EQ(kv.add_sequence(SequenceId{3}, iota(12), "", true), 8) << "the beginning is still cached";
+  EXPECT_EQ(kv.add_sequence(SequenceId{3}, counted(12), "", true), 8) << "the beginning is still cached";
   kv.inspection().check_invariants();
 }
 
@@ -134,7 +131,7 @@ TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
     NaiveMemory memory(config.slots);
     std::vector<BlockCopy> copies;
     for (const std::uint64_t id : {1, 2}) {  // 2 pages and 5
-      kv.add_sequence(SequenceId{id}, iota(id == 1 ? 7 : 19), "", true);
+      kv.add_sequence(SequenceId{id}, counted(id == 1 ? 7 : 19), "", true);
       ASSERT_TRUE(kv.grow(SequenceId{id}, id == 1 ? 7 : 19, copies));
     }
     const auto long_slot = kv.tables(SequenceId{2}).blocks[0];
@@ -142,7 +139,7 @@ TEST(VirtualKvManager, AFinishedSlotStaysMappedForTheNextOfItsLength) {
     kv.free(SequenceId{2});
     memory.take(kv);
     const std::int64_t before = memory.num_now;
-    kv.add_sequence(SequenceId{3}, iota(18, 50), "", true);
+    kv.add_sequence(SequenceId{3}, counted(18, 50), "", true);
     ASSERT_TRUE(kv.grow(SequenceId{3}, 18, copies));
     memory.take(kv);
     EXPECT_EQ(memory.num_now - before, deferred ? 0 : 1);
@@ -156,11 +153,11 @@ TEST(VirtualKvManager, APrefixHitGoesBackIntoTheSlotThatStillShowsIt) {
   VirtualKvManager kv(small());
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(16);
+  const auto tokens = counted(16);
   kv.add_sequence(SequenceId{1}, tokens, "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 16, copies));
   kv.computed(SequenceId{1}, tokens, 16);
-  kv.add_sequence(SequenceId{2}, iota(16, 100), "", true);
+  kv.add_sequence(SequenceId{2}, counted(16, 100), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{2}, 16, copies));
   const BlockId slot = kv.tables(SequenceId{1}).blocks[0];
   kv.free(SequenceId{1});
@@ -178,7 +175,7 @@ TEST(VirtualKvManager, ForksMapWholePagesASecondTimeAndCopyTheLastOnFirstWrite) 
   VirtualKvManager kv(small());
   NaiveMemory memory(small().slots);
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(8);
+  const auto tokens = counted(8);
   kv.add_sequence(SequenceId{1}, tokens, "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 6, copies));
   kv.computed(SequenceId{1}, tokens, 6);
@@ -202,10 +199,10 @@ TEST(VirtualKvManager, AStepThatMapsAheadAndThenLosesTheSlotKeepsTheOrder) {
   VirtualKvManager kv(config);
   NaiveMemory memory(config.slots);
   std::vector<BlockCopy> copies;
-  kv.add_sequence(SequenceId{1}, iota(4), "", true);
+  kv.add_sequence(SequenceId{1}, counted(4), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 4, copies));  // its second page is to be mapped ahead
   kv.free(SequenceId{1});                          // preempted in the same step
-  kv.add_sequence(SequenceId{2}, iota(8, 9), "", true);
+  kv.add_sequence(SequenceId{2}, counted(8, 9), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{2}, 7, copies));
   memory.take(kv);
   memory.take(kv);  // late mappings have come
@@ -221,12 +218,12 @@ TEST(VirtualKvManager, TooFewRegionsIsAnAnswerAfterIdleSlotsAreTakenBack) {
   VirtualKvManager kv(config);
   std::vector<BlockCopy> copies;
   for (const std::uint64_t id : {1, 2, 3}) {
-    kv.add_sequence(SequenceId{id}, iota(8), "", true);
+    kv.add_sequence(SequenceId{id}, counted(8), "", true);
     ASSERT_TRUE(kv.grow(SequenceId{id}, 6, copies)) << id;
     if (id < 3) kv.free(SequenceId{id});
     kv.inspection().check_invariants();
   }
-  kv.add_sequence(SequenceId{4}, iota(20), "", true);
+  kv.add_sequence(SequenceId{4}, counted(20), "", true);
   EXPECT_FALSE(kv.grow(SequenceId{4}, 20, copies));
   EXPECT_FALSE(kv.check_alone(1, 20, 5).ok());
   EXPECT_TRUE(kv.check_alone(1, 16, 4).ok());
@@ -250,10 +247,10 @@ TEST(VirtualKvManager, PagesThatCannotBeCreatedAreAFullPool) {
   EXPECT_EQ(kv.num_blocks(), 16);
   EXPECT_TRUE(kv.check_alone(1, 16, 4).ok());
   EXPECT_FALSE(kv.check_alone(2, 16, 8).ok());
-  kv.add_sequence(SequenceId{1}, iota(28), "", true);
+  kv.add_sequence(SequenceId{1}, counted(28), "", true);
   ASSERT_TRUE(kv.grow(SequenceId{1}, 28, copies));
   EXPECT_EQ(allowed, 0);
-  kv.add_sequence(SequenceId{2}, iota(4), "", true);
+  kv.add_sequence(SequenceId{2}, counted(4), "", true);
   EXPECT_FALSE(kv.grow(SequenceId{2}, 4, copies));
   kv.free(SequenceId{1});
   EXPECT_TRUE(kv.grow(SequenceId{2}, 4, copies));
@@ -289,7 +286,7 @@ TEST(VirtualKvManager, WhatAWindowLeavesIsGivenBackAtOnceAndUnmappedInBatches) {
   VirtualKvManager kv(config);
   NaiveMemory memory(config.slots);
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(80);
+  const auto tokens = counted(80);
   kv.add_sequence(SequenceId{1}, tokens, "", false);
   std::int64_t most_held = 0, unmapped = 0;
   for (std::int32_t end = 4; end <= 80; end += 4) {
@@ -322,7 +319,7 @@ TEST(VirtualKvManager, TooFewRegionsCountWhatAWindowKeepsNotWhatItHasLeft) {
   EXPECT_TRUE(kv.check_alone(1, 80, 20).ok());
   EXPECT_FALSE(kv.check_alone(2, 80, 40).ok());
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(80);
+  const auto tokens = counted(80);
   kv.add_sequence(SequenceId{1}, tokens, "", false);
   for (std::int32_t done = 0; done < 80;) {
     const std::int32_t next = kv.most_tokens(SequenceId{1}, std::min(80, done + 24));
@@ -339,7 +336,7 @@ TEST(VirtualKvManager, AChunkIsCutToThePagesThatCanBeCreated) {
   config.may_create = [](std::int64_t) { return false; };
   VirtualKvManager kv(config);
   std::vector<BlockCopy> copies;
-  const auto tokens = iota(80);
+  const auto tokens = counted(80);
   kv.add_sequence(SequenceId{1}, tokens, "", false);
   for (std::int32_t done = 0; done < 80;) {
     const std::int32_t next = kv.most_tokens(SequenceId{1}, std::min(80, done + 64));
@@ -350,22 +347,15 @@ TEST(VirtualKvManager, AChunkIsCutToThePagesThatCanBeCreated) {
   kv.inspection().check_invariants();
 }
 
-// The state after `count` tokens: it depends on all of them and on their order.
-TokenId state_after(const std::vector<TokenId>& tokens, std::size_t count) {
-  std::uint32_t digest = 1;
-  for (std::size_t i = 0; i < count; ++i) digest = digest * 31 + static_cast<std::uint32_t>(tokens[i]) + 1;
-  return static_cast<TokenId>(digest & 0xffffff);
-}
-
 enum class Layers { alike, windows, states };
 
 // Goal: whatever the order of adding, growing, forking, freeing and swapping, every sequence finds its own
 // tokens where its table points, through the mappings alone, and the system's count of regions stays below
 // the limit. States are in the pages that their table names. Method: a naive address space and a naive store
 // of tokens by page, compared after every operation.
-std::size_t num_state_hits = 0;
+std::size_t num_virtual_state_hits = 0;
 
-void run(std::uint64_t seed, Layers layers) {
+void compare_virtual(std::uint64_t seed, Layers layers) {
   const bool windows = layers != Layers::alike;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
@@ -461,7 +451,7 @@ void run(std::uint64_t seed, Layers layers) {
           fresh.tokens.push_back(static_cast<TokenId>(below(2)));
         fresh.computed =
             static_cast<std::size_t>(kv.add_sequence(SequenceId{next_id}, fresh.tokens, "", below(5) != 0));
-        if (layers == Layers::states && fresh.computed > 0) ++num_state_hits;
+        if (layers == Layers::states && fresh.computed > 0) ++num_virtual_state_hits;
         model.emplace(next_id++, std::move(fresh));
         break;
       }
@@ -594,25 +584,25 @@ void run(std::uint64_t seed, Layers layers) {
 
 TEST(VirtualKvManagerProperty, EverySequenceFindsItsOwnTokens) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed, Layers::alike);
+    compare_virtual(seed, Layers::alike);
     if (HasFatalFailure()) return;
   }
 }
 
 TEST(VirtualKvManagerProperty, EverySequenceFindsWhatItsWindowsSee) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed, Layers::windows);
+    compare_virtual(seed, Layers::windows);
     if (HasFatalFailure()) return;
   }
 }
 
 TEST(VirtualKvManagerProperty, EverySequenceFindsItsState) {
-  num_state_hits = 0;
+  num_virtual_state_hits = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    run(seed, Layers::states);
+    compare_virtual(seed, Layers::states);
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(num_state_hits, 100u);
+  EXPECT_GT(num_virtual_state_hits, 100u);
 }
 
 }  // namespace

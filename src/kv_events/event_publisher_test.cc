@@ -7,13 +7,13 @@
 namespace pagoda {
 namespace {
 
-class Publishing : public testing::Test {
+class Publishing : public ::testing::Test {
  protected:
   void SetUp() override {
     auto zmq = ZmqLibrary::open();
     if (!zmq) GTEST_SKIP() << zmq.error().message();
     zmq_ = *zmq;
-    const std::string base = "ipc://" + testing::TempDir() + "pagoda_kv_" + std::to_string(getpid());
+    const std::string base = "ipc://" + ::testing::TempDir() + "pagoda_kv_" + std::to_string(getpid());
     config_ = {.enabled = true,
                .endpoint = base + "_pub",
                .replay_endpoint = base + "_replay",

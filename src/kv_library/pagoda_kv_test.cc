@@ -108,7 +108,7 @@ TEST(PagodaKv, TheSharedLibraryShowsItsOwnSymbolsOnly) {
 TEST(PagodaKv, TheInstalledLibraryIsFoundAndRuns) {
   PAGODA_NEEDS_A_RUNTIME;
   if (std::system("pkg-config --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no pkg-config";
-  const std::string folder = testing::TempDir() + "pagoda_kv_installed_" + std::to_string(getpid());
+  const std::string folder = ::testing::TempDir() + "pagoda_kv_installed_" + std::to_string(getpid());
   const std::string at = "'" + folder + "'";
   output_of("'" PAGODA_CMAKE "' --install '" PAGODA_BUILD "' --component pagoda_kv --prefix " + at);
   const std::string library =
@@ -194,7 +194,7 @@ TEST(PagodaKvTensors, OutliveTheirSlotAndTheManager) {
 // Goal: every slot keeps its bytes, whatever others do. Method: random calls against a plain array for each
 // slot.
 void run(std::uint64_t seed, const char* driver = nullptr) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(rng() % n); };
   pagoda_kv_config config = small();

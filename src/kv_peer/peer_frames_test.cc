@@ -18,7 +18,7 @@ PeerFrameHead head_of(const Bytes& frame) {
 std::span<const std::byte> payload_of(const Bytes& frame) {
   return std::span(frame).subspan(PeerFrameHead::kBytes);
 }
-TierKey key(std::uint64_t name, std::int32_t group = 0) {
+TierKey framed_key(std::uint64_t name, std::int32_t group = 0) {
   return {.chain = {name, 2, 3, ~name}, .group = group};
 }
 
@@ -29,20 +29,21 @@ TEST(PeerFrames, WhatIsWrittenIsRead) {
   EXPECT_EQ(head_of(encode_empty(PeerFrameType::lost, 9)),
             (PeerFrameHead{.type = PeerFrameType::lost, .number = 9, .size = 0}));
 
-  const Bytes ask = encode_ask(8, {.patience_ms = 250, .keys = {key(1), key(2, 1)}});
+  const Bytes ask = encode_ask(8, {.patience_ms = 250, .keys = {framed_key(1), framed_key(2, 1)}});
   const auto asked = parse_ask(payload_of(ask));
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->patience_ms, 250u);
-  EXPECT_EQ(asked->keys, (std::vector{key(1), key(2, 1)}));
+  EXPECT_EQ(asked->keys, (std::vector{framed_key(1), framed_key(2, 1)}));
 
   for (const std::size_t count : {1u, 7u, 8u, 9u, 300u}) {
     std::vector<bool> have(count);
     for (std::size_t i = 0; i < count; ++i) have[i] = i % 3 == 0;
     EXPECT_EQ(parse_have(payload_of(encode_have(1, have)), count), have);
   }
-  const auto fetch = parse_fetch(payload_of(encode_fetch(3, {.key = key(5, 2), .tokens = {1, -2, 3}})));
+  const auto fetch =
+      parse_fetch(payload_of(encode_fetch(3, {.key = framed_key(5, 2), .tokens = {1, -2, 3}})));
   ASSERT_TRUE(fetch);
-  EXPECT_EQ(fetch->key, key(5, 2));
+  EXPECT_EQ(fetch->key, framed_key(5, 2));
   EXPECT_EQ(fetch->tokens, (std::vector<TokenId>{1, -2, 3}));
 
   const Bytes row = encode_row_head(4, 99, 1000);
@@ -52,8 +53,8 @@ TEST(PeerFrames, WhatIsWrittenIsRead) {
 }
 
 TEST(PeerFrames, PayloadsThatAreCutOrLongerAreRefused) {
-  const Bytes frames[] = {encode_hello(1, {}), encode_ask(1, {.keys = {key(1), key(2)}}),
-                          encode_fetch(1, {.key = key(1), .tokens = {1, 2, 3}})};
+  const Bytes frames[] = {encode_hello(1, {}), encode_ask(1, {.keys = {framed_key(1), framed_key(2)}}),
+                          encode_fetch(1, {.key = framed_key(1), .tokens = {1, 2, 3}})};
   const auto parses = [&](std::size_t which, std::span<const std::byte> payload) {
     if (which == 0) return parse_hello(payload).has_value();
     return which == 1 ? parse_ask(payload).has_value() : parse_fetch(payload).has_value();
@@ -90,19 +91,19 @@ TEST(PeerFrames, HeadsAreHeldToTheirTypesLimits) {
 
 TEST(PeerFrames, AnAskSaysNothingImpossible) {
   EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.keys = {}}))));
-  EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.keys = {key(1, -1)}})))) << "a group below 0";
-  EXPECT_FALSE(parse_fetch(payload_of(encode_fetch(1, {.key = key(1), .tokens = {}}))));
+  EXPECT_FALSE(parse_ask(payload_of(encode_ask(1, {.keys = {framed_key(1, -1)}})))) << "a group below 0";
+  EXPECT_FALSE(parse_fetch(payload_of(encode_fetch(1, {.key = framed_key(1), .tokens = {}}))));
 }
 
 TEST(PeerFrames, ARowsChecksumNamesItToo) {
   const std::vector<TokenId> tokens = {1, 2};
   const Bytes bytes(100, std::byte{5});
-  const std::uint64_t sum = peer_row_checksum(key(1), tokens, bytes);
-  EXPECT_EQ(peer_row_checksum(key(1), tokens, bytes), sum);
-  EXPECT_NE(peer_row_checksum(key(2), tokens, bytes), sum);
-  EXPECT_NE(peer_row_checksum(key(1, 1), tokens, bytes), sum);
-  EXPECT_NE(peer_row_checksum(key(1), std::vector<TokenId>{1, 3}, bytes), sum);
-  EXPECT_NE(peer_row_checksum(key(1), tokens, std::span(bytes).first(99)), sum);
+  const std::uint64_t sum = peer_row_checksum(framed_key(1), tokens, bytes);
+  EXPECT_EQ(peer_row_checksum(framed_key(1), tokens, bytes), sum);
+  EXPECT_NE(peer_row_checksum(framed_key(2), tokens, bytes), sum);
+  EXPECT_NE(peer_row_checksum(framed_key(1, 1), tokens, bytes), sum);
+  EXPECT_NE(peer_row_checksum(framed_key(1), std::vector<TokenId>{1, 3}, bytes), sum);
+  EXPECT_NE(peer_row_checksum(framed_key(1), tokens, std::span(bytes).first(99)), sum);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using testing::BorrowedFiles;
 using testing::StoppedClock;
 
-struct Folder {
+struct TierFolder {
   MemoryFiles files;
   StoppedClock clock;
   SegmentStoreConfig config{.max_bytes = 1 << 20, .segment_bytes = 64 << 10};
@@ -34,7 +34,7 @@ std::vector<std::byte> bytes(std::uint64_t number) {
 }
 
 TEST(DiskTier, FindsItsOwnFingerprintAlone) {
-  Folder folder;
+  TierFolder folder;
   std::vector<TierKey> gone;
   {
     const auto mine = folder.open(1);
@@ -66,7 +66,7 @@ TEST(DiskTier, FindsItsOwnFingerprintAlone) {
 }
 
 TEST(DiskTier, ErasesRowsByKeyAndWhatTheEngineDoesNotKnowByOwner) {
-  Folder folder;
+  TierFolder folder;
   std::vector<TierKey> gone;
   const auto owned = [](std::uint64_t number, std::uint64_t tenant) {
     TierRow out = row(number);
@@ -92,7 +92,7 @@ TEST(DiskTier, ErasesRowsByKeyAndWhatTheEngineDoesNotKnowByOwner) {
 }
 
 TEST(DiskTier, EnginesThatShareItHearOfEachOthersRows) {
-  Folder folder;
+  TierFolder folder;
   folder.config.max_bytes = 100 << 10;
   folder.config.segment_bytes = 16 << 10;
   const auto tier = folder.open(1);
@@ -130,7 +130,7 @@ TEST(DiskTier, EnginesThatShareItHearOfEachOthersRows) {
 }
 
 TEST(DiskTier, ThreadsAreAnsweredTogether) {
-  Folder folder;
+  TierFolder folder;
   folder.config.max_bytes = 300 << 10;
   const auto tier = folder.open(1);
   constexpr std::uint64_t kThreads = 4, kRows = 50;

@@ -17,7 +17,7 @@ using testing::TestRow;
 
 enum class Room { plenty, little };
 
-void run(std::uint64_t seed, Room room) {
+void compare_with_map(std::uint64_t seed, Room room) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   MemoryFiles files;
@@ -85,11 +85,11 @@ void run(std::uint64_t seed, Room room) {
 }
 
 TEST(SegmentStoreModel, AgreesWithAMap) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) run(seed, Room::plenty);
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) compare_with_map(seed, Room::plenty);
 }
 
 TEST(SegmentStoreModel, LosesOnlyTheOldestToItsLimit) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) run(seed, Room::little);
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) compare_with_map(seed, Room::little);
 }
 
 }  // namespace

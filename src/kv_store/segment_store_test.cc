@@ -23,7 +23,7 @@ using testing::TestRow;
 
 constexpr std::int64_t kKiB = 1024;
 
-struct Folder {
+struct StoreFolder {
   MemoryFiles files;
   StoppedClock clock;
   SegmentStoreConfig config{.max_bytes = 1024 * kKiB, .segment_bytes = 64 * kKiB};
@@ -50,7 +50,7 @@ bool occurs(const MemoryFiles& files, const std::vector<std::byte>& bytes) {
 }
 
 TEST(SegmentStore, FindsWhatWasStoredAlsoAfterARestart) {
-  Folder folder;
+  StoreFolder folder;
   const auto some = rows(1, 5);
   {
     const auto first = folder.open();
@@ -112,7 +112,7 @@ class MeetingFiles final : public FileLayer {
 
 // A file that stays open keeps its room on the disk.
 TEST(SegmentStore, ASegmentThatTwoThreadsOpenedIsClosedWhenItIsRemoved) {
-  Folder folder;
+  StoreFolder folder;
   MeetingFiles::State state;
   auto opened =
       SegmentStore::open(std::make_unique<MeetingFiles>(folder.files, state), folder.config, folder.clock);
@@ -129,7 +129,7 @@ TEST(SegmentStore, ASegmentThatTwoThreadsOpenedIsClosedWhenItIsRemoved) {
 }
 
 TEST(SegmentStore, ComparesTokensSizeAndEveryPartOfTheKey) {
-  Folder folder;
+  StoreFolder folder;
   const auto kept = folder.open();
   const TestRow row(1, 2);
   store(*kept, {row});
@@ -149,7 +149,7 @@ TEST(SegmentStore, ComparesTokensSizeAndEveryPartOfTheKey) {
 }
 
 TEST(SegmentStore, KeepsItsLimitAndWhatIsUsed) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_bytes = 256 * kKiB;
   const auto kept = folder.open();
   const TestRow used(1);
@@ -172,7 +172,7 @@ TEST(SegmentStore, KeepsItsLimitAndWhatIsUsed) {
 // Sessions that return again and again are not driven out by others that never do, though whole files of
 // theirs are older.
 TEST(SegmentStore, WhatReturnsStays) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_bytes = 512 * kKiB;
   folder.config.segment_bytes = 64 * kKiB;
   const auto kept = folder.open();
@@ -188,7 +188,7 @@ TEST(SegmentStore, WhatReturnsStays) {
 // Rows may come later than others that were used after them: when they were used counts, and to be moved is
 // no use.
 TEST(SegmentStore, RowsGoByWhenTheyWereUsedNotWhenTheyCame) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_bytes = 256 * kKiB;
   folder.config.segment_bytes = 16 * kKiB;
   const auto kept = folder.open();
@@ -215,7 +215,7 @@ TEST(SegmentStore, RowsGoByWhenTheyWereUsedNotWhenTheyCame) {
 }
 
 TEST(SegmentStore, TellsWhatWentForOthers) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_bytes = 128 * kKiB;
   const auto kept = folder.open();
   std::set<std::uint64_t> here;
@@ -234,7 +234,7 @@ TEST(SegmentStore, TellsWhatWentForOthers) {
 }
 
 TEST(SegmentStore, RefusesWhatCanNeverFit) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_bytes = 16 * kKiB;
   const auto kept = folder.open();
   EXPECT_EQ(store(*kept, {TestRow(1, 0, 20 * kKiB)}), std::vector(1, KvStored::refused));
@@ -242,7 +242,7 @@ TEST(SegmentStore, RefusesWhatCanNeverFit) {
 }
 
 TEST(SegmentStore, WritesSoMuchInAnHour) {
-  Folder folder;
+  StoreFolder folder;
   folder.config.max_write_bytes_per_hour = 40 * kKiB;
   const auto kept = folder.open();
   const auto count = [&](std::uint64_t first) {
@@ -256,7 +256,7 @@ TEST(SegmentStore, WritesSoMuchInAnHour) {
 }
 
 TEST(SegmentStore, ErasesOneOwnersRowsForGood) {
-  Folder folder;
+  StoreFolder folder;
   const TestRow secret(1, 1), other(2, 2), alone(3, 1);
   {
     const auto kept = folder.open();
@@ -279,7 +279,7 @@ TEST(SegmentStore, ErasesOneOwnersRowsForGood) {
 
 // A copy that no lookup finds any more is on the disk all the same.
 TEST(SegmentStore, ErasesCopiesThatNobodyFinds) {
-  Folder folder;
+  StoreFolder folder;
   const TestRow secret(1, 1), other(2, 2);
   const auto kept = folder.open();
   store(*kept, {secret, other});
@@ -295,7 +295,7 @@ TEST(SegmentStore, ErasesCopiesThatNobodyFinds) {
 
 // The remains of a batch that was never whole hold tokens, too.
 TEST(SegmentStore, RemovesWhatIsTornWhenItOpens) {
-  Folder folder;
+  StoreFolder folder;
   const TestRow torn(1), whole(2), cut(3);
   const std::string name = "0000000000000001.kv";
   {
@@ -314,7 +314,7 @@ TEST(SegmentStore, RemovesWhatIsTornWhenItOpens) {
 
 // Every byte of a file changed by itself: the row is there with its bytes, or is not.
 TEST(SegmentStore, AChangedByteIsLostAndNoMore) {
-  Folder folder;
+  StoreFolder folder;
   const auto some = rows(1, 2);
   store(*folder.open(), some);
   const std::string name = "0000000000000001.kv";
@@ -332,7 +332,7 @@ TEST(SegmentStore, AChangedByteIsLostAndNoMore) {
 }
 
 TEST(SegmentStore, AnotherPlaceOrNameIsForeign) {
-  Folder folder;
+  StoreFolder folder;
   const TestRow row(1);
   store(*folder.open(), {row});
   const std::vector<std::byte> whole = folder.files.bytes_of("0000000000000001.kv");
@@ -346,7 +346,7 @@ TEST(SegmentStore, AnotherPlaceOrNameIsForeign) {
 }
 
 TEST(SegmentStore, AFullDiskIsLeftAloneForAWhile) {
-  Folder folder;
+  StoreFolder folder;
   const auto kept = folder.open();
   store(*kept, rows(1, 2));
   folder.files.max_bytes = folder.files.total_bytes() + 6 * kKiB;
@@ -364,7 +364,7 @@ TEST(SegmentStore, AFullDiskIsLeftAloneForAWhile) {
 TEST(SegmentStore, AnyOperationMayFail) {
   for (int n = 0; n < 60; ++n) {
     SCOPED_TRACE(n);
-    Folder folder;
+    StoreFolder folder;
     int left = n;
     folder.files.fails = [&](bool) { return left-- == 0; };
     auto opened =
@@ -389,7 +389,7 @@ TEST(SegmentStore, AnyOperationMayFail) {
 }
 
 TEST(SegmentStore, ShortReadsAreLost) {
-  Folder folder;
+  StoreFolder folder;
   const auto kept = folder.open();
   store(*kept, rows(1, 1));
   folder.files.short_reads = true;

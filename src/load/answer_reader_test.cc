@@ -191,7 +191,7 @@ struct Spoken {
   bool lines;
   std::string stream;
 };
-class Protocols : public testing::TestWithParam<Spoken> {};
+class Protocols : public ::testing::TestWithParam<Spoken> {};
 
 TEST_P(Protocols, AreReadAlike) {
   AnswerReader reader(0, AnswerReader::Texts::keep);
@@ -207,7 +207,7 @@ TEST_P(Protocols, AreReadAlike) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Protocols,
-    testing::Values(
+    ::testing::Values(
         Spoken{"responses", false,
                "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"error\":null,"
                "\"output\":[]}}\n\n"
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
                "data: {\"content\":\"a\",\"stop\":false,\"tokens_predicted\":1,\"tokens_evaluated\":7}\n\n"
                "data: {\"content\":\" b\",\"stop\":false,\"tokens_predicted\":2,\"tokens_evaluated\":7}\n\n"
                "data: {\"content\":\"\",\"stop\":true,\"tokens_predicted\":3,\"tokens_evaluated\":7}\n\n"}),
-    [](const testing::TestParamInfo<Spoken>& one) { return std::string(one.param.name); });
+    [](const ::testing::TestParamInfo<Spoken>& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace pagoda

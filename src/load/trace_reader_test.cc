@@ -31,7 +31,7 @@ std::vector<WorkloadRequest> read_all(const std::string& text, const TraceOption
 }
 
 // The first error of a text; empty: there is none.
-std::string error_of(const std::string& text, const TraceOptions& options = {}) {
+std::string trace_error(const std::string& text, const TraceOptions& options = {}) {
   auto trace = read_trace(std::make_unique<std::istringstream>(text), "t", options);
   if (!trace) return trace.error().message();
   for (int i = 0; i < 1000; ++i) {
@@ -87,14 +87,14 @@ TEST(JsonlTrace, RefusesByLineAndField) {
       {"7", "t:2: not a JSON object"},
   };
   for (const auto& [text, message] : wrong)
-    EXPECT_TRUE(error_of(good + text).starts_with(message)) << text << " -> " << error_of(good + text);
-  EXPECT_EQ(error_of(good), "");
+    EXPECT_TRUE(trace_error(good + text).starts_with(message)) << text << " -> " << trace_error(good + text);
+  EXPECT_EQ(trace_error(good), "");
 }
 
 TEST(JsonlTrace, LongLinesAreBounded) {
   const std::string huge = "{\"prompt_tokens\":1,\"output_tokens\":1,\"prompt\":\"" +
                            std::string(std::size_t{17} << 20, 'x') + "\"}\n";
-  EXPECT_EQ(error_of(huge), "t:1: longer than 16777216 bytes");
+  EXPECT_EQ(trace_error(huge), "t:1: longer than 16777216 bytes");
 }
 
 TEST(CustomTrace, CountsTokensOfText) {
@@ -106,7 +106,7 @@ TEST(CustomTrace, CountsTokensOfText) {
   EXPECT_EQ(requests[0].prompt_tokens, 5);
   EXPECT_EQ(requests[0].output_tokens, 9);
   EXPECT_EQ(requests[1].output_tokens, 3);
-  EXPECT_EQ(error_of("{\"prompt\":\"\"}"), "t:1: prompt: missing or empty");
+  EXPECT_EQ(trace_error("{\"prompt\":\"\"}"), "t:1: prompt: missing or empty");
 }
 
 TEST(AzureTrace, ReadsTimesOverMidnightAndOffsets) {
@@ -124,14 +124,14 @@ TEST(AzureTrace, ReadsTimesOverMidnightAndOffsets) {
 
 TEST(AzureTrace, RefusesByLineAndField) {
   const std::string head = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,1,1\n";
-  EXPECT_TRUE(error_of("TIMESTAMP,a,b\n").starts_with("t:1: the first line must be"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 18:00:01,1\n").starts_with("t:3: must have three fields"));
-  EXPECT_TRUE(error_of(head + "2023-13-16 18:00:01,1,1\n").starts_with("t:3: TIMESTAMP: must look like"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 18:00:01x,1,1\n").starts_with("t:3: TIMESTAMP: must look like"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 17:00:01,1,1\n").starts_with("t:3: TIMESTAMP: earlier"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 18:00:01,0,1\n").starts_with("t:3: ContextTokens: must be"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 18:00:01,1,1e3\n").starts_with("t:3: GeneratedTokens: must be"));
-  EXPECT_TRUE(error_of(head + "2023-11-16 18:00:01,1,99999999999\n").starts_with("t:3: GeneratedTokens"));
+  EXPECT_TRUE(trace_error("TIMESTAMP,a,b\n").starts_with("t:1: the first line must be"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 18:00:01,1\n").starts_with("t:3: must have three fields"));
+  EXPECT_TRUE(trace_error(head + "2023-13-16 18:00:01,1,1\n").starts_with("t:3: TIMESTAMP: must look like"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 18:00:01x,1,1\n").starts_with("t:3: TIMESTAMP: must look like"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 17:00:01,1,1\n").starts_with("t:3: TIMESTAMP: earlier"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 18:00:01,0,1\n").starts_with("t:3: ContextTokens: must be"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 18:00:01,1,1e3\n").starts_with("t:3: GeneratedTokens: must be"));
+  EXPECT_TRUE(trace_error(head + "2023-11-16 18:00:01,1,99999999999\n").starts_with("t:3: GeneratedTokens"));
 }
 
 TEST(MooncakeTrace, ReadsMillisecondsAndHashes) {
@@ -142,7 +142,7 @@ TEST(MooncakeTrace, ReadsMillisecondsAndHashes) {
   ASSERT_EQ(requests.size(), 2u);
   EXPECT_EQ(requests[1].arrival_s, 1.5);
   EXPECT_EQ(requests[1].prefix_hash_ids, (std::vector<std::uint64_t>{3, 4, 18446744073709551615ull}));
-  EXPECT_TRUE(error_of("{\"input_length\":1}").starts_with("t:1: timestamp: missing"));
+  EXPECT_TRUE(trace_error("{\"input_length\":1}").starts_with("t:1: timestamp: missing"));
 }
 
 constexpr const char* kChats = R"([
@@ -186,22 +186,22 @@ TEST(ShareGptTrace, RoundsCarryTheirHistory) {
 }
 
 TEST(ShareGptTrace, RefusesByLine) {
-  EXPECT_TRUE(error_of("[\n{\"conversations\": 3}]").starts_with("t:2: conversations: must be an array"));
-  EXPECT_TRUE(error_of("[{\"conversations\": []}\n{}]").starts_with("t:2: expected ',' or ']'"));
-  EXPECT_TRUE(error_of("[\n\n{\"conversations\": [").starts_with("t:3: the file ends inside"));
-  EXPECT_TRUE(error_of("[3]").starts_with("t:1: expected a conversation"));
-  EXPECT_TRUE(error_of("[] x").starts_with("t:1: text after the array's end"));
-  EXPECT_TRUE(error_of("[{\"conversations\": [{\"from\":\"human\",\"value\":1},{}]}]")
+  EXPECT_TRUE(trace_error("[\n{\"conversations\": 3}]").starts_with("t:2: conversations: must be an array"));
+  EXPECT_TRUE(trace_error("[{\"conversations\": []}\n{}]").starts_with("t:2: expected ',' or ']'"));
+  EXPECT_TRUE(trace_error("[\n\n{\"conversations\": [").starts_with("t:3: the file ends inside"));
+  EXPECT_TRUE(trace_error("[3]").starts_with("t:1: expected a conversation"));
+  EXPECT_TRUE(trace_error("[] x").starts_with("t:1: text after the array's end"));
+  EXPECT_TRUE(trace_error("[{\"conversations\": [{\"from\":\"human\",\"value\":1},{}]}]")
                   .starts_with("t:1: conversations.0: value: must be a string"));
-  EXPECT_EQ(error_of("[]"), "");
+  EXPECT_EQ(trace_error("[]"), "");
 }
 
 TEST(TraceReader, RefusesUnknownForms) {
-  EXPECT_TRUE(error_of("hello").starts_with("t:1: unknown trace format"));
-  EXPECT_EQ(error_of(""), "");
+  EXPECT_TRUE(trace_error("hello").starts_with("t:1: unknown trace format"));
+  EXPECT_EQ(trace_error(""), "");
   TraceOptions rounds;
   rounds.max_rounds = 2;
-  EXPECT_TRUE(error_of(line("1", "1"), rounds).starts_with("t: rounds: only ShareGPT's"));
+  EXPECT_TRUE(trace_error(line("1", "1"), rounds).starts_with("t: rounds: only ShareGPT's"));
   EXPECT_FALSE(parse_trace_form("parquet"));
   EXPECT_EQ(open_trace("/nonexistent/trace", {}).error().code(), StatusCode::not_found);
 }

@@ -32,7 +32,7 @@ std::vector<WorkloadRequest> draw(const std::string& spec) {
   return requests;
 }
 
-std::string error_of(const std::string& spec) {
+std::string spec_error(const std::string& spec) {
   const auto workload = open_workload(std::string_view(spec));
   return workload ? "" : workload.error().message();
 }
@@ -293,28 +293,28 @@ TEST(Arrivals, ComeInQuanta) {
 }
 
 TEST(Spec, RefusesByKey) {
-  EXPECT_TRUE(error_of("sharegtp").starts_with("workload 'sharegtp': 'sharegtp' is not one of sharegpt"));
-  EXPECT_TRUE(error_of("sharegpt:speed=2")
+  EXPECT_TRUE(spec_error("sharegtp").starts_with("workload 'sharegtp': 'sharegtp' is not one of sharegpt"));
+  EXPECT_TRUE(spec_error("sharegpt:speed=2")
                   .starts_with("workload 'sharegpt:speed=2': unknown key 'speed'; sharegpt has"));
-  EXPECT_TRUE(error_of("sharegpt:input=3").find("unknown key 'input'") != std::string::npos);
-  EXPECT_TRUE(error_of("uniform:input=9-3").find("input: '9-3' is not a number of tokens") !=
+  EXPECT_TRUE(spec_error("sharegpt:input=3").find("unknown key 'input'") != std::string::npos);
+  EXPECT_TRUE(spec_error("uniform:input=9-3").find("input: '9-3' is not a number of tokens") !=
               std::string::npos);
-  EXPECT_TRUE(error_of("alpaca:rate=fast").find("rate: 'fast' is not a number") != std::string::npos);
-  EXPECT_TRUE(error_of("alpaca:rate=0").starts_with("rate: must be above 0"));
-  EXPECT_TRUE(error_of("alpaca:rate=nan").find("rate") != std::string::npos);
-  EXPECT_TRUE(error_of("alpaca:requests=1e3").find("requests: '1e3' is not a whole number") !=
+  EXPECT_TRUE(spec_error("alpaca:rate=fast").find("rate: 'fast' is not a number") != std::string::npos);
+  EXPECT_TRUE(spec_error("alpaca:rate=0").starts_with("rate: must be above 0"));
+  EXPECT_TRUE(spec_error("alpaca:rate=nan").find("rate") != std::string::npos);
+  EXPECT_TRUE(spec_error("alpaca:requests=1e3").find("requests: '1e3' is not a whole number") !=
               std::string::npos);
-  EXPECT_TRUE(error_of("alpaca:n=2,beam=4").starts_with("beam: cannot be combined with"));
-  EXPECT_TRUE(error_of("alpaca:rounds=3,new=0").starts_with("new: must be a probability"));
-  EXPECT_TRUE(error_of("alpaca:new=0.5").starts_with("new: needs rounds"));
-  EXPECT_TRUE(error_of("alpaca:quantum=-1").starts_with("quantum: must be seconds"));
-  EXPECT_TRUE(error_of("alpaca:duration=3").starts_with("duration: needs a rate"));
-  EXPECT_TRUE(error_of("trace:").find("a file must follow") != std::string::npos);
-  EXPECT_TRUE(error_of("trace:/nonexistent/x").find("cannot read") != std::string::npos);
+  EXPECT_TRUE(spec_error("alpaca:n=2,beam=4").starts_with("beam: cannot be combined with"));
+  EXPECT_TRUE(spec_error("alpaca:rounds=3,new=0").starts_with("new: must be a probability"));
+  EXPECT_TRUE(spec_error("alpaca:new=0.5").starts_with("new: needs rounds"));
+  EXPECT_TRUE(spec_error("alpaca:quantum=-1").starts_with("quantum: must be seconds"));
+  EXPECT_TRUE(spec_error("alpaca:duration=3").starts_with("duration: needs a rate"));
+  EXPECT_TRUE(spec_error("trace:").find("a file must follow") != std::string::npos);
+  EXPECT_TRUE(spec_error("trace:/nonexistent/x").find("cannot read") != std::string::npos);
 }
 
 TEST(TraceSpec, ArrivalsLimitsAndScale) {
-  const std::string path = testing::TempDir() + "pagoda_load_trace.jsonl";
+  const std::string path = ::testing::TempDir() + "pagoda_load_trace.jsonl";
   std::ofstream file(path);
   for (int i = 0; i < 10; ++i)
     file << "{\"prompt_tokens\":" << 100 + i << ",\"output_tokens\":7,\"arrival_s\":" << i << "}\n";
@@ -334,7 +334,7 @@ TEST(TraceSpec, ArrivalsLimitsAndScale) {
 }
 
 TEST(TraceSpec, TimelessTraceNeedsARate) {
-  const std::string path = testing::TempDir() + "pagoda_load_timeless.jsonl";
+  const std::string path = ::testing::TempDir() + "pagoda_load_timeless.jsonl";
   std::ofstream(path) << "{\"prompt_tokens\":1,\"output_tokens\":7,\"arrival_s\":null}\n";
   auto workload = open_workload("trace:" + path);
   ASSERT_TRUE(workload);
@@ -344,7 +344,7 @@ TEST(TraceSpec, TimelessTraceNeedsARate) {
 }
 
 TEST(TraceSpec, ARepeatedTraceBeginsAgain) {
-  const std::string path = testing::TempDir() + "pagoda_load_repeated.jsonl";
+  const std::string path = ::testing::TempDir() + "pagoda_load_repeated.jsonl";
   std::ofstream file(path);
   for (int i = 0; i < 3; ++i)
     file << "{\"prompt_tokens\":" << 513 + i

@@ -11,13 +11,13 @@ namespace {
 using testing::as_bytes;
 using testing::GgufBuilder;
 
-std::string error_of(const std::string& bytes) {
+std::string gguf_error(const std::string& bytes) {
   const Result<GgufFile> file = GgufFile::parse(as_bytes(bytes));
   return file ? "opened" : file.error().message();
 }
 
-void expect_refused(const std::string& bytes, std::string_view why) {
-  EXPECT_NE(error_of(bytes).find(why), std::string::npos) << "got: " << error_of(bytes);
+void expect_gguf_refused(const std::string& bytes, std::string_view why) {
+  EXPECT_NE(gguf_error(bytes).find(why), std::string::npos) << "got: " << gguf_error(bytes);
 }
 
 TEST(Gguf, ReadsEveryKindOfMetadata) {
@@ -123,50 +123,53 @@ TEST(Gguf, HonoursAlignment) {
 
 TEST(Gguf, RefusesByName) {
   const auto with_version = [](std::uint32_t version) { return GgufBuilder(version).u32("k", 1).build(); };
-  expect_refused("", "the file is empty");
-  expect_refused("version https://git-lfs.github.com/spec/v1\noid sha256:1", "a Git LFS pointer");
-  expect_refused("<!DOCTYPE html><html>", "a web page");
-  expect_refused("GGML....", "not a GGUF file");
-  expect_refused(with_version(1), "version 1 is not supported");
-  expect_refused(with_version(0x03000000), "big-endian");
-  expect_refused(with_version(4), "version 4 is not supported");
-  expect_refused(GgufBuilder().u32("k", 1).u32("k", 2).build(), "'k' appears twice");
-  expect_refused(GgufBuilder().raw("k", 13, "xxxxxxxx").build(), "value type 13");
-  expect_refused(GgufBuilder().scalar<std::uint8_t>("k", 7, 2).build(), "neither 0 nor 1");
+  expect_gguf_refused("", "the file is empty");
+  expect_gguf_refused("version https://git-lfs.github.com/spec/v1\noid sha256:1", "a Git LFS pointer");
+  expect_gguf_refused("<!DOCTYPE html><html>", "a web page");
+  expect_gguf_refused("GGML....", "not a GGUF file");
+  expect_gguf_refused(with_version(1), "version 1 is not supported");
+  expect_gguf_refused(with_version(0x03000000), "big-endian");
+  expect_gguf_refused(with_version(4), "version 4 is not supported");
+  expect_gguf_refused(GgufBuilder().u32("k", 1).u32("k", 2).build(), "'k' appears twice");
+  expect_gguf_refused(GgufBuilder().raw("k", 13, "xxxxxxxx").build(), "value type 13");
+  expect_gguf_refused(GgufBuilder().scalar<std::uint8_t>("k", 7, 2).build(), "neither 0 nor 1");
   std::string nested;
   GgufBuilder::put<std::uint32_t>(nested, 9);
   GgufBuilder::put<std::uint64_t>(nested, 1);
-  expect_refused(GgufBuilder().raw("k", 9, nested + std::string(64, '\0')).build(), "array of arrays");
-  expect_refused(GgufBuilder().u32("general.alignment", 48).build(), "power of two");
-  expect_refused(GgufBuilder().u32("general.alignment", 0).build(), "power of two");
+  expect_gguf_refused(GgufBuilder().raw("k", 9, nested + std::string(64, '\0')).build(), "array of arrays");
+  expect_gguf_refused(GgufBuilder().u32("general.alignment", 48).build(), "power of two");
+  expect_gguf_refused(GgufBuilder().u32("general.alignment", 0).build(), "power of two");
   const std::string four(4, 'x');
-  expect_refused(GgufBuilder().tensor("t", {1}, 0, four).tensor("t", {1}, 0, four).build(),
-                 "'t' appears twice");
-  expect_refused(GgufBuilder().tensor("t", {1, 1, 1, 1, 1}, 0, four).build(), "5 dimensions");
-  expect_refused(GgufBuilder().tensor("t", {1}, 4, four).build(), "type number 4");
-  expect_refused(GgufBuilder().tensor("t", {1}, 99, four).build(), "type number 99");
-  expect_refused(GgufBuilder().tensor("t", {0}, 0, four).build(), "dimension of 0");
-  expect_refused(GgufBuilder().tensor("t", {33}, 2, four).build(), "not a multiple of Q4_0's block of 32");
+  expect_gguf_refused(GgufBuilder().tensor("t", {1}, 0, four).tensor("t", {1}, 0, four).build(),
+                      "'t' appears twice");
+  expect_gguf_refused(GgufBuilder().tensor("t", {1, 1, 1, 1, 1}, 0, four).build(), "5 dimensions");
+  expect_gguf_refused(GgufBuilder().tensor("t", {1}, 4, four).build(), "type number 4");
+  expect_gguf_refused(GgufBuilder().tensor("t", {1}, 99, four).build(), "type number 99");
+  expect_gguf_refused(GgufBuilder().tensor("t", {0}, 0, four).build(), "dimension of 0");
+  expect_gguf_refused(GgufBuilder().tensor("t", {33}, 2, four).build(),
+                      "not a multiple of Q4_0's block of 32");
   const std::uint64_t huge = std::uint64_t{1} << 40;
-  expect_refused(GgufBuilder().tensor("t", {huge, huge}, 0, four).build(), "more elements than can be");
-  expect_refused(GgufBuilder().tensor("t", {2}, 0, four).build(), "past the end of the file");
-  expect_refused(GgufBuilder().tensor_at("t", {1}, 0, ~std::uint64_t{31}, four).build(), "past the end");
-  expect_refused(GgufBuilder().tensor("t", {1}, 0, four).tensor_at("u", {1}, 0, 0, "").build(), "overlaps");
-  expect_refused(GgufBuilder().tensor_at("t", {1}, 0, 4, four + four).build(), "multiple of the alignment");
+  expect_gguf_refused(GgufBuilder().tensor("t", {huge, huge}, 0, four).build(), "more elements than can be");
+  expect_gguf_refused(GgufBuilder().tensor("t", {2}, 0, four).build(), "past the end of the file");
+  expect_gguf_refused(GgufBuilder().tensor_at("t", {1}, 0, ~std::uint64_t{31}, four).build(), "past the end");
+  expect_gguf_refused(GgufBuilder().tensor("t", {1}, 0, four).tensor_at("u", {1}, 0, 0, "").build(),
+                      "overlaps");
+  expect_gguf_refused(GgufBuilder().tensor_at("t", {1}, 0, 4, four + four).build(),
+                      "multiple of the alignment");
 }
 
 TEST(Gguf, RefusesCountsThatCannotBe) {
   std::string many = GgufBuilder().u32("k", 1).build();
   const std::uint64_t count = ~std::uint64_t{0};
   std::memcpy(many.data() + 16, &count, 8);
-  expect_refused(many, "metadata entries");
+  expect_gguf_refused(many, "metadata entries");
   many = GgufBuilder().u32("k", 1).build();
   std::memcpy(many.data() + 8, &count, 8);
-  expect_refused(many, "tensors, more than the file can hold");
+  expect_gguf_refused(many, "tensors, more than the file can hold");
   std::string array;
   GgufBuilder::put<std::uint32_t>(array, 8);
   GgufBuilder::put<std::uint64_t>(array, count / 2);
-  expect_refused(GgufBuilder().raw("k", 9, array).build(), "ends inside the array 'k'");
+  expect_gguf_refused(GgufBuilder().raw("k", 9, array).build(), "ends inside the array 'k'");
 }
 
 TEST(Gguf, EveryTruncationIsRefused) {
@@ -175,14 +178,15 @@ TEST(Gguf, EveryTruncationIsRefused) {
                                 .strings("tokens", {"a", "bb"})
                                 .tensor("t", {4}, 0, std::string(16, 'x'))
                                 .build();
-  ASSERT_EQ(error_of(whole), "opened");
+  ASSERT_EQ(gguf_error(whole), "opened");
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_NE(error_of(whole.substr(0, length)), "opened") << length;
+    EXPECT_NE(gguf_error(whole.substr(0, length)), "opened") << length;
   }
 }
 
 TEST(Gguf, MessagesAreOneLine) {
-  const std::string message = error_of(GgufBuilder().u32("a\nb\x1b'\xFF", 1).u32("a\nb\x1b'\xFF", 1).build());
+  const std::string message =
+      gguf_error(GgufBuilder().u32("a\nb\x1b'\xFF", 1).u32("a\nb\x1b'\xFF", 1).build());
   EXPECT_EQ(message, "GGUF metadata 'a\\x0Ab\\x1B'\\xFF' appears twice");
 }
 

@@ -17,12 +17,12 @@
 namespace pagoda {
 namespace {
 
-using testing::fixture;
 using testing::GgufBuilder;
+using testing::loader_fixture;
 using testing::read_binary;
 using testing::ScratchFolder;
 
-void expect_refused(const std::string& model, std::string_view why, const HubPaths& hub = {}) {
+void expect_source_refused(const std::string& model, std::string_view why, const HubPaths& hub = {}) {
   const Result<std::unique_ptr<ModelSource>> source = ModelSource::open(model, hub);
   ASSERT_FALSE(source) << model;
   EXPECT_NE(source.error().message().find(why), std::string::npos) << source.error().message();
@@ -41,13 +41,13 @@ std::string hex(const std::byte* data, int count) {
 
 // The file and its manifest were written by the gguf package.
 TEST(ModelSource, OpensGgufWithEveryType) {
-  const auto source = ModelSource::open(fixture("all_types.gguf"));
+  const auto source = ModelSource::open(loader_fixture("all_types.gguf"));
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_EQ((*source)->format(), ModelFormat::gguf);
   EXPECT_EQ(read_model_config(**source)->decoder.vocab_size, 5);
   EXPECT_NE((*source)->gguf(), nullptr);
   EXPECT_EQ((*source)->gguf()->array("tokenizer.ggml.tokens")->strings.back(), "日本");
-  const boost::json::value manifest = boost::json::parse(read_binary(fixture("all_types.json")));
+  const boost::json::value manifest = boost::json::parse(read_binary(loader_fixture("all_types.json")));
   EXPECT_EQ(manifest.as_array().size(), (*source)->tensor_names().size());
   for (const boost::json::value& each : manifest.as_array()) {
     const std::string name(each.at("name").as_string());
@@ -81,10 +81,10 @@ TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
                 std::string(32, 'a' + number));
   };
   const std::string first = scratch.write("m-00001-of-00002.gguf", part(0).build());
-  expect_refused(first, "part 2 of 2");
-  expect_refused(first, "m-00002-of-00002.gguf");
+  expect_source_refused(first, "part 2 of 2");
+  expect_source_refused(first, "m-00002-of-00002.gguf");
   scratch.write("m-00002-of-00002.gguf", part(0).build());
-  expect_refused(first, "is not part 2 of 2");
+  expect_source_refused(first, "is not part 2 of 2");
   scratch.write("m-00002-of-00002.gguf", part(1).build());
   const std::string second = scratch.path() + "/m-00002-of-00002.gguf";
   scratch.write("style-lora.gguf", GgufBuilder().string("general.type", "adapter").build());
@@ -99,17 +99,17 @@ TEST(ModelSource, OpensASplitGgufByItsFirstPart) {
   // The first parts of several models are named.
   scratch.write("n-00001-of-00002.gguf", part(0).build());
   scratch.write("n-00002-of-00002.gguf", part(1).build());
-  expect_refused(scratch.path(), "name one of: m-00001-of-00002.gguf, n-00001-of-00002.gguf");
+  expect_source_refused(scratch.path(), "name one of: m-00001-of-00002.gguf, n-00001-of-00002.gguf");
   const std::string only_second = scratch.write("other/m-00002-of-00002.gguf", part(1).build());
   for (const std::string& model : {only_second, scratch.path() + "/other"})
-    expect_refused(model,
-                   "is part 2 of 2 of a model, which is read from its first part, NAME-00001-of-00002.gguf");
-  expect_refused(scratch.write("other/x.gguf", part(0).build()), "is part 1 of 2 of a model");
+    expect_source_refused(
+        model, "is part 2 of 2 of a model, which is read from its first part, NAME-00001-of-00002.gguf");
+  expect_source_refused(scratch.write("other/x.gguf", part(0).build()), "is part 1 of 2 of a model");
 }
 
 TEST(ModelSource, OpensShardsWrittenBySafetensors) {
-  for (const std::string& model :
-       {fixture("sharded"), fixture("sharded/"), fixture("sharded/model-00002-of-00002.safetensors")}) {
+  for (const std::string& model : {loader_fixture("sharded"), loader_fixture("sharded/"),
+                                   loader_fixture("sharded/model-00002-of-00002.safetensors")}) {
     const auto source = ModelSource::open(model);
     ASSERT_TRUE(source) << source.error().message();
     EXPECT_EQ((*source)->name(), "sharded");
@@ -127,41 +127,42 @@ TEST(ModelSource, OpensShardsWrittenBySafetensors) {
 
 TEST(ModelSource, ResolvesFolders) {
   const ScratchFolder scratch;
-  scratch.write("one/model.gguf", read_binary(fixture("all_types.gguf")));
+  scratch.write("one/model.gguf", read_binary(loader_fixture("all_types.gguf")));
   EXPECT_TRUE(ModelSource::open(scratch.path() + "/one"));
   scratch.write("one/other.gguf", "");
-  expect_refused(scratch.path() + "/one", "several .gguf files; name one of: model.gguf, other.gguf");
+  expect_source_refused(scratch.path() + "/one", "several .gguf files; name one of: model.gguf, other.gguf");
   scratch.write("pickle/config.json", "{}");
   scratch.write("pickle/pytorch_model.bin", "");
-  expect_refused(scratch.path() + "/pickle", "pytorch_model.bin' is not a supported weight format");
-  expect_refused(scratch.path() + "/pickle/pytorch_model.bin", "supported: .safetensors and .gguf");
+  expect_source_refused(scratch.path() + "/pickle", "pytorch_model.bin' is not a supported weight format");
+  expect_source_refused(scratch.path() + "/pickle/pytorch_model.bin", "supported: .safetensors and .gguf");
   scratch.write("nothing/readme.txt", "");
-  expect_refused(scratch.path() + "/nothing", "holds no model");
-  expect_refused(scratch.path() + "/nothing/readme.txt", "is not a model");
+  expect_source_refused(scratch.path() + "/nothing", "holds no model");
+  expect_source_refused(scratch.path() + "/nothing/readme.txt", "is not a model");
   ASSERT_EQ(::mkfifo((scratch.path() + "/pipe.gguf").c_str(), 0600), 0);
-  expect_refused(scratch.path() + "/pipe.gguf", "not a regular file");
-  expect_refused("", "no MODEL given");
+  expect_source_refused(scratch.path() + "/pipe.gguf", "not a regular file");
+  expect_source_refused("", "no MODEL given");
 }
 
 // As Ollama names its files.
 TEST(ModelSource, KnowsGgufByItsFirstBytes) {
   const ScratchFolder scratch;
-  const auto source = ModelSource::open(scratch.write("sha256-1f", read_binary(fixture("all_types.gguf"))));
+  const auto source =
+      ModelSource::open(scratch.write("sha256-1f", read_binary(loader_fixture("all_types.gguf"))));
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_EQ((*source)->format(), ModelFormat::gguf);
-  expect_refused(scratch.write("sha256-2e", "GGU"), "is not a model");
+  expect_source_refused(scratch.write("sha256-2e", "GGU"), "is not a model");
   ASSERT_EQ(::mkfifo((scratch.path() + "/pipe").c_str(), 0600), 0);
-  expect_refused(scratch.path() + "/pipe", "is not a model");
+  expect_source_refused(scratch.path() + "/pipe", "is not a model");
 }
 
 TEST(ModelSource, AVisionPartBesideAModelIsNotASecondOne) {
   const ScratchFolder scratch;
   const std::string part = GgufBuilder().string("general.architecture", "clip").build();
   const std::string alone = scratch.write("mmproj-model-f16.gguf", part);
-  expect_refused(alone, "vision or audio part of a model (mmproj)");
-  expect_refused(scratch.path(), "holds only the vision part of a model: mmproj-model-f16.gguf");
+  expect_source_refused(alone, "vision or audio part of a model (mmproj)");
+  expect_source_refused(scratch.path(), "holds only the vision part of a model: mmproj-model-f16.gguf");
   scratch.write("gemma-MMPROJ.gguf", part);
-  scratch.write("model-Q8.gguf", read_binary(fixture("all_types.gguf")));
+  scratch.write("model-Q8.gguf", read_binary(loader_fixture("all_types.gguf")));
   const auto source = ModelSource::open(scratch.path());
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_TRUE((*source)->path().ends_with("model-Q8.gguf"));
@@ -170,18 +171,19 @@ TEST(ModelSource, AVisionPartBesideAModelIsNotASecondOne) {
 TEST(ModelSource, WhatAQuantiserMeasuredIsNoModel) {
   const ScratchFolder scratch;
   const std::string matrix = GgufBuilder().string("general.type", "imatrix").build();
-  expect_refused(scratch.write("Tiny-imatrix.gguf", matrix), "an importance matrix (imatrix)");
-  expect_refused(scratch.path(), "an importance matrix (imatrix)");
-  expect_refused(
+  expect_source_refused(scratch.write("Tiny-imatrix.gguf", matrix), "an importance matrix (imatrix)");
+  expect_source_refused(scratch.path(), "an importance matrix (imatrix)");
+  expect_source_refused(
       scratch.write("other/v.gguf", GgufBuilder().string("general.architecture", "controlvector").build()),
       "a control vector, not the model");
-  scratch.write("Tiny-Q8_0.gguf", read_binary(fixture("all_types.gguf")));
+  scratch.write("Tiny-Q8_0.gguf", read_binary(loader_fixture("all_types.gguf")));
   const auto source = ModelSource::open(scratch.path());
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_TRUE((*source)->path().ends_with("Tiny-Q8_0.gguf"));
   // A model that was made with one may say so in its name.
-  scratch.write("Tiny-imatrix-Q4_0.gguf", read_binary(fixture("all_types.gguf")));
-  expect_refused(scratch.path(), "several .gguf files; name one of: Tiny-Q8_0.gguf, Tiny-imatrix-Q4_0.gguf");
+  scratch.write("Tiny-imatrix-Q4_0.gguf", read_binary(loader_fixture("all_types.gguf")));
+  expect_source_refused(scratch.path(),
+                        "several .gguf files; name one of: Tiny-Q8_0.gguf, Tiny-imatrix-Q4_0.gguf");
 }
 
 // In whatever files its weights are.
@@ -189,17 +191,17 @@ TEST(ModelSource, NamesAMethodBeforeTheFormatOfItsFiles) {
   const ScratchFolder scratch;
   scratch.write("config.json", R"({"model_type":"llama","quantization_config":{"quant_method":"torchao"}})");
   scratch.write("pytorch_model.bin", "");
-  expect_refused(scratch.path(), "weights quantised by torchao are not supported; supported: AWQ");
+  expect_source_refused(scratch.path(), "weights quantised by torchao are not supported; supported: AWQ");
   scratch.write("config.json", R"({"model_type":"llama","quantization_config":{"quant_method":"awq"}})");
-  expect_refused(scratch.path(), "pytorch_model.bin' is not a supported weight format");
+  expect_source_refused(scratch.path(), "pytorch_model.bin' is not a supported weight format");
 }
 
 TEST(ModelSource, OpensShardsWithoutAnIndex) {
   const ScratchFolder scratch;
   for (const char* file : {"config.json", "model-00001-of-00002.safetensors"})
-    scratch.write(file, read_binary(fixture("sharded/") + file));
-  expect_refused(scratch.path(), "1 .safetensors files of 2: model-00001-of-00002.safetensors");
-  const std::string last = read_binary(fixture("sharded/model-00002-of-00002.safetensors"));
+    scratch.write(file, read_binary(loader_fixture("sharded/") + file));
+  expect_source_refused(scratch.path(), "1 .safetensors files of 2: model-00001-of-00002.safetensors");
+  const std::string last = read_binary(loader_fixture("sharded/model-00002-of-00002.safetensors"));
   scratch.write("model-00002-of-00002.safetensors", last);
   for (const char* other : {"consolidated.safetensors", "adapter_model.safetensors"})
     scratch.write(other, last);
@@ -208,31 +210,31 @@ TEST(ModelSource, OpensShardsWithoutAnIndex) {
   EXPECT_EQ((*source)->tensor_names(),
             (std::vector<std::string>{"model.embed_tokens.weight", "model.norm.weight"}));
   scratch.write("second.safetensors", last);
-  expect_refused(scratch.path(), "3 .safetensors files of 2");
+  expect_source_refused(scratch.path(), "3 .safetensors files of 2");
   std::filesystem::rename(scratch.path() + "/model-00002-of-00002.safetensors",
                           scratch.path() + "/first.safetensors");
   std::filesystem::remove(scratch.path() + "/model-00001-of-00002.safetensors");
-  expect_refused(scratch.path(), "tensor 'model.norm.weight' is in two files");
+  expect_source_refused(scratch.path(), "tensor 'model.norm.weight' is in two files");
 }
 
 TEST(ModelSource, FormsThatAreNotReadAreNamed) {
   const ScratchFolder scratch;
   for (const char* file : {"params.json", "consolidated.00.pth"}) scratch.write(file, "{}");
-  expect_refused(scratch.path(), "consolidated.00.pth' is not a supported weight format");
+  expect_source_refused(scratch.path(), "consolidated.00.pth' is not a supported weight format");
   scratch.write("consolidated.safetensors", testing::safetensors("{}", ""));
-  expect_refused(scratch.path(), "params.json: 'dim' must be given");
-  expect_refused("s3://bucket/model", "'s3://bucket/model' cannot be read: give a folder");
-  expect_refused("~/model.gguf", "no shell has replaced the '~'");
+  expect_source_refused(scratch.path(), "params.json: 'dim' must be given");
+  expect_source_refused("s3://bucket/model", "'s3://bucket/model' cannot be read: give a folder");
+  expect_source_refused("~/model.gguf", "no shell has replaced the '~'");
 }
 
 TEST(ModelSource, AdaptersAreNamed) {
   const ScratchFolder scratch;
   scratch.write("adapter_model.safetensors", "");
   scratch.write("adapter_config.json", R"({"base_model_name_or_path":"org/base","peft_type":"LORA"})");
-  expect_refused(scratch.path(), "is an adapter (PEFT) of org/base, not a model");
-  expect_refused(scratch.path() + "/adapter_model.safetensors", "is an adapter (PEFT) of org/base");
+  expect_source_refused(scratch.path(), "is an adapter (PEFT) of org/base, not a model");
+  expect_source_refused(scratch.path() + "/adapter_model.safetensors", "is an adapter (PEFT) of org/base");
   scratch.write("adapter_config.json", "[");
-  expect_refused(scratch.path(), "is an adapter (PEFT), not a model");
+  expect_source_refused(scratch.path(), "is an adapter (PEFT), not a model");
 }
 
 TEST(ModelSource, ResolvesTheHubCache) {
@@ -241,7 +243,7 @@ TEST(ModelSource, ResolvesTheHubCache) {
   const std::string model = "hub/models--org--tiny/";
   for (const char* file : {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
                            "model-00002-of-00002.safetensors"}) {
-    scratch.write(model + "snapshots/abc123/" + file, read_binary(fixture("sharded/") + file));
+    scratch.write(model + "snapshots/abc123/" + file, read_binary(loader_fixture("sharded/") + file));
   }
   scratch.write(model + "refs/main", "abc123\n");
   for (const char* name : {"org/tiny", "org/tiny@main", "org/tiny@abc123"}) {
@@ -250,14 +252,14 @@ TEST(ModelSource, ResolvesTheHubCache) {
     EXPECT_EQ((*source)->name(), "org/tiny");
     EXPECT_EQ((*source)->path(), scratch.path() + "/hub/models--org--tiny/snapshots/abc123");
   }
-  expect_refused("org/tiny@v2", "has no snapshot 'v2'", hub);
-  expect_refused("org/none",
-                 "tried: org/none, " + scratch.path() + "/absent/models--org--none, " + scratch.path() +
-                     "/hub/models--org--none",
-                 hub);
+  expect_source_refused("org/tiny@v2", "has no snapshot 'v2'", hub);
+  expect_source_refused("org/none",
+                        "tried: org/none, " + scratch.path() + "/absent/models--org--none, " +
+                            scratch.path() + "/hub/models--org--none",
+                        hub);
   // A ref that leads out of the cache is no snapshot.
   scratch.write(model + "refs/evil", "../../../../one");
-  expect_refused("org/tiny@evil", "has no snapshot 'evil'", hub);
+  expect_source_refused("org/tiny@evil", "has no snapshot 'evil'", hub);
 }
 
 TEST(HubName, AcceptsOnlyPlainNames) {
@@ -293,7 +295,7 @@ TEST(ModelSource, ReadsFilesWhateverTheirIndexNames) {
   const ScratchFolder scratch;
   for (const char* file :
        {"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
-    scratch.write(file, read_binary(fixture("sharded/") + file));
+    scratch.write(file, read_binary(loader_fixture("sharded/") + file));
   }
   scratch.write("model.safetensors.index.json",
                 R"({"weight_map":{"nowhere":"model-00001-of-00002.safetensors"}})");
@@ -312,24 +314,24 @@ TEST(ModelSource, ReadsFilesWhateverTheirIndexNames) {
   EXPECT_EQ((*both)->absent_file(), "absent.safetensors");
 
   scratch.write("model.safetensors.index.json", R"({"weight_map":{"nowhere":"absent.safetensors"}})");
-  expect_refused(scratch.path(), "No such file");
+  expect_source_refused(scratch.path(), "No such file");
 }
 
 TEST(ModelSource, TheIndexSaysWhichOfTwoTensorsIsMeant) {
   const ScratchFolder scratch;
   for (const char* file :
        {"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
-    scratch.write(file, read_binary(fixture("sharded/") + file));
+    scratch.write(file, read_binary(loader_fixture("sharded/") + file));
   }
   const std::string again = "model-00003-of-00003.safetensors";
-  scratch.write(again, read_binary(fixture("sharded/model-00002-of-00002.safetensors")));
+  scratch.write(again, read_binary(loader_fixture("sharded/model-00002-of-00002.safetensors")));
   const auto index = [&](std::string_view more) {
     scratch.write("model.safetensors.index.json",
                   concat(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)",
                          R"("b":"model-00002-of-00002.safetensors","c":")", again, '"', more, "}}"));
   };
   index("");
-  expect_refused(scratch.path(), "is in two files of");
+  expect_source_refused(scratch.path(), "is in two files of");
   std::string all;
   const auto second = SafetensorsFile::open(scratch.path() + "/" + again);
   ASSERT_TRUE(second);
@@ -341,7 +343,7 @@ TEST(ModelSource, TheIndexSaysWhichOfTwoTensorsIsMeant) {
 }
 
 TEST(ModelSource, OpensTheSharedModels) {
-  const std::string models = testing::shared_data("models");
+  const std::string models = testing::shared_path("models");
   if (models.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
   for (const char* name :
        {"stories260K/stories260K.gguf", "stories260K/model.safetensors", "tiny_gpt2", "tiny_gpt2_random",

@@ -74,7 +74,7 @@ unsigned touch(const Tensors& tensors) {
 }
 
 TEST(Mutation, Gguf) {
-  const std::string whole = testing::read_binary(testing::fixture("all_types.gguf"));
+  const std::string whole = testing::read_binary(testing::loader_fixture("all_types.gguf"));
   const std::size_t header = header_bytes(whole);
   std::mt19937_64 rng(1);
   int opened = 0;
@@ -100,7 +100,7 @@ TEST(Mutation, Gguf) {
 
 TEST(Mutation, Safetensors) {
   const std::string whole =
-      testing::read_binary(testing::fixture("sharded/model-00002-of-00002.safetensors"));
+      testing::read_binary(testing::loader_fixture("sharded/model-00002-of-00002.safetensors"));
   ASSERT_TRUE(SafetensorsFile::parse(as_bytes(whole)));
   std::mt19937_64 rng(2);
   int opened = 0;
@@ -176,10 +176,10 @@ TEST(Mutation, Quantized) {
 // Whole files through the door that `pagoda inspect` uses.
 TEST(Mutation, Describe) {
   const testing::ScratchFolder scratch;
-  const std::string gguf = testing::read_binary(testing::fixture("all_types.gguf"));
+  const std::string gguf = testing::read_binary(testing::loader_fixture("all_types.gguf"));
   const std::size_t header = header_bytes(gguf);
   const std::string safetensors =
-      testing::read_binary(testing::fixture("sharded/model-00002-of-00002.safetensors"));
+      testing::read_binary(testing::loader_fixture("sharded/model-00002-of-00002.safetensors"));
   std::mt19937_64 rng(4);
   for (int i = 0; i < 500; ++i) {
     for (const std::string& path : {scratch.write("m.gguf", mutate(gguf, header, rng)),

@@ -9,11 +9,9 @@
 namespace pagoda {
 namespace {
 
+using testing::as_bytes;
 using testing::ScratchFolder;
 
-std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 std::string as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

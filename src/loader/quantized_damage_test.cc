@@ -21,8 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
-
-const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
+using testing::kQuantizedFolders;
 
 std::int64_t bytes_of(std::string_view type) {
   return type == "I64" ? 8 : type == "F32" || type == "I32" ? 4 : type == "BF16" || type == "F16" ? 2 : 1;
@@ -52,10 +51,10 @@ SideFile only(std::optional<std::string> text) {
 class DamagedFolder : public ::testing::TestWithParam<std::string> {
  protected:
   DamagedFolder()
-      : bytes_(testing::read_binary(kFolder + GetParam() + "/model.safetensors")),
+      : bytes_(testing::read_binary(kQuantizedFolders + GetParam() + "/model.safetensors")),
         file_(*SafetensorsFile::parse(std::as_bytes(std::span(bytes_)))),
-        config_(testing::read_binary(kFolder + GetParam() + "/config.json")) {
-    const std::string beside = kFolder + GetParam() + "/hf_quant_config.json";
+        config_(testing::read_binary(kQuantizedFolders + GetParam() + "/config.json")) {
+    const std::string beside = kQuantizedFolders + GetParam() + "/hf_quant_config.json";
     if (fs::exists(beside)) beside_ = testing::read_binary(beside);
     for (const FileTensor& tensor : file_.tensor_list()) stored_.emplace(tensor.name, tensor);
     const auto whole = readable_tensors(*read_quantization_files(config_, only(beside_)), stored_);
@@ -273,7 +272,7 @@ TEST_P(DamagedFolder, SaysGroupsThatDoNotDivide) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, DamagedFolder,
-                         ::testing::ValuesIn(testing::folders_with(kFolder, "weights.json")),
+                         ::testing::ValuesIn(testing::folders_with(kQuantizedFolders, "weights.json")),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -16,17 +16,17 @@
 namespace pagoda {
 namespace {
 
+using testing::kQuantizedFolders;
 using testing::Parts;
 using testing::read_binary;
-
-const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
 
 class QuantizedFolder : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantizedFolder, HasTheWeights) {
-  const auto source = ModelSource::open(kFolder + GetParam());
+  const auto source = ModelSource::open(kQuantizedFolders + GetParam());
   ASSERT_TRUE(source) << source.error().message();
-  const boost::json::value weights = boost::json::parse(read_binary(kFolder + GetParam() + "/weights.json"));
+  const boost::json::value weights =
+      boost::json::parse(read_binary(kQuantizedFolders + GetParam() + "/weights.json"));
   ASSERT_FALSE(weights.as_object().empty());
   for (const auto& [name, weight] : weights.as_object()) {
     SCOPED_TRACE(std::string(name));
@@ -59,12 +59,12 @@ TEST_P(QuantizedFolder, HasTheWeights) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedFolder,
-                         ::testing::ValuesIn(testing::folders_with(kFolder, "weights.json")),
+                         ::testing::ValuesIn(testing::folders_with(kQuantizedFolders, "weights.json")),
                          [](const auto& info) { return info.param; });
 
 TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
   const auto type = [](const std::string& name, const std::string& module = "up_proj") {
-    const auto source = ModelSource::open(kFolder + name);
+    const auto source = ModelSource::open(kQuantizedFolders + name);
     return source ? (*source)->find("model.layers.0.mlp." + module + ".weight")->dtype : DType::bf16;
   };
   for (const char* name : {"awq", "gptq", "gptq_v2", "w4a16", "w4a16_zero_points"})
@@ -92,7 +92,7 @@ TEST(QuantizedTensors, KeepTheFilesNumbersWhereThereIsSuchAType) {
 
 TEST(QuantizedTensors, SayWhatTheyAreMultipliedWith) {
   const auto inputs = [](const std::string& name, bool quantize = true) {
-    const auto source = ModelSource::open(kFolder + name, {}, {.quantize_activations = quantize});
+    const auto source = ModelSource::open(kQuantizedFolders + name, {}, {.quantize_activations = quantize});
     TensorView rows = *(*source)->find("model.layers.0.mlp.up_proj.weight");
     rows.data += rows.bytes() / 2;  // in the middle
     return (*source)->inputs_of(rows);

@@ -8,18 +8,21 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace pagoda::testing {
 
-inline std::string fixture(std::string_view name) {
+inline std::string loader_fixture(std::string_view name) {
   return std::string(PAGODA_SOURCE_DIR "/tests/fixtures/models/") + std::string(name);
 }
 
+inline const std::string kQuantizedFolders = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
+
 // Returns "" if the shared data is not on this machine; tests then skip.
-inline std::string shared_data(std::string_view name) {
+inline std::string shared_path(std::string_view name) {
   std::error_code error;
   const char* from_environment = std::getenv("PAGODA_SHARED_DATA");
   for (const std::string& root : {std::string(from_environment == nullptr ? "" : from_environment),
@@ -70,6 +73,10 @@ class ScratchFolder {
 inline std::string read_binary(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 // Returns a .safetensors file with `header` and `data`.

@@ -2,10 +2,11 @@
 // GgufBuilder: writes small GGUF files in memory, well-formed or not, for tests only.
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "loader/test_files.h"
 
 namespace pagoda::testing {
 
@@ -97,9 +98,5 @@ class GgufBuilder {
   std::uint64_t num_tensors_ = 0, num_entries_ = 0;
   std::string metadata_, table_, data_;
 };
-
-inline std::span<const std::byte> as_bytes(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 }  // namespace pagoda::testing

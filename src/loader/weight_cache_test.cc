@@ -14,11 +14,8 @@
 namespace pagoda {
 namespace {
 
+using testing::as_bytes;
 using testing::ScratchFolder;
-
-std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 Status make(const WeightCache& cache, const std::string& key, std::size_t bytes = 10) {
   auto making = cache.begin({.key = key, .source = "/models/" + key}, static_cast<std::int64_t>(bytes));

@@ -19,7 +19,7 @@
 namespace pagoda::testing {
 namespace {
 
-RunnerOptions float32_options(Backend backend = Backend::cpu) {
+RunnerOptions split_options(Backend backend = Backend::cpu) {
   RunnerOptions options;
   options.dtype = "float32";
   options.num_blocks = 200;
@@ -33,17 +33,17 @@ std::string model_in(const std::string& folder) {
   return std::filesystem::exists(gguf) ? gguf : folder;
 }
 
-struct Case {
+struct SplitCase {
   const char* name;
   std::int32_t most_ranks;
 };
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string split_case_name(const ::testing::TestParamInfo<SplitCase>& info) { return info.param.name; }
 
 void expect_split_goldens(const std::string& model, const std::string& goldens, std::int32_t most_ranks) {
   for (std::int32_t size = 2; size <= most_ranks; ++size) {
     for (const bool deterministic : {false, true}) {
       SCOPED_TRACE(size);
-      TestRanks ranks(model, float32_options(), size, deterministic);
+      TestRanks ranks(model, split_options(), size, deterministic);
       ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
       std::size_t done = 0;
       for (const boost::json::object& line : read_json_lines(goldens)) {
@@ -56,42 +56,42 @@ void expect_split_goldens(const std::string& model, const std::string& goldens, 
   }
 }
 
-class SplitFixture : public ::testing::TestWithParam<Case> {};
+class SplitFixture : public ::testing::TestWithParam<SplitCase> {};
 TEST_P(SplitFixture, GivesTheGoldensTokens) {
   const std::string folder = fixture(GetParam().name);
   expect_split_goldens(model_in(folder), folder + "/golden.jsonl", GetParam().most_ranks);
 }
-constexpr Case kFixtures[] = {{"opt", 4},
-                              {"opt_post_norm", 4},
-                              {"gpt2", 4},
-                              {"gpt2_no_prefix", 4},
-                              {"llama", 4},
-                              {"mistral", 4},
-                              {"qwen2", 4},
-                              {"qwen3", 4},
-                              {"gemma3", 4},
-                              {"granite", 4},
-                              {"phi3", 2},
-                              {"smollm3", 4},
-                              {"qwen2_moe", 4},
-                              {"qwen3_moe", 4},
-                              {"mixtral", 4},
-                              {"llama_gguf_f16", 2},
-                              {"llama_gguf_quantized", 2}};
-INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kFixtures), case_name);
+constexpr SplitCase kSplitFixtures[] = {{"opt", 4},
+                                        {"opt_post_norm", 4},
+                                        {"gpt2", 4},
+                                        {"gpt2_no_prefix", 4},
+                                        {"llama", 4},
+                                        {"mistral", 4},
+                                        {"qwen2", 4},
+                                        {"qwen3", 4},
+                                        {"gemma3", 4},
+                                        {"granite", 4},
+                                        {"phi3", 2},
+                                        {"smollm3", 4},
+                                        {"qwen2_moe", 4},
+                                        {"qwen3_moe", 4},
+                                        {"mixtral", 4},
+                                        {"llama_gguf_f16", 2},
+                                        {"llama_gguf_quantized", 2}};
+INSTANTIATE_TEST_SUITE_P(Models, SplitFixture, ::testing::ValuesIn(kSplitFixtures), split_case_name);
 
-class SplitShared : public ::testing::TestWithParam<Case> {};
+class SplitShared : public ::testing::TestWithParam<SplitCase> {};
 TEST_P(SplitShared, GivesTheGoldensTokens) {
   const auto folder = shared_data(std::string("models/") + GetParam().name);
   if (!folder) GTEST_SKIP() << "no shared test data: set PAGODA_SHARED_DATA";
   const bool stories = std::string_view(GetParam().name) == "stories260K";
   expect_split_goldens(*folder, *folder + (stories ? "/golden_greedy_sample.jsonl" : "/golden.jsonl"), 4);
 }
-constexpr Case kShared[] = {{"tiny_opt", 4},       {"tiny_gpt2", 4},   {"tiny_llama", 4},
-                            {"tiny_mistral", 4},   {"tiny_qwen2", 4},  {"tiny_qwen3", 4},
-                            {"tiny_gemma3", 4},    {"stories260K", 4}, {"tiny_qwen2_moe", 4},
-                            {"tiny_qwen3_moe", 4}, {"tiny_mixtral", 4}};
-INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), case_name);
+constexpr SplitCase kShared[] = {{"tiny_opt", 4},       {"tiny_gpt2", 4},   {"tiny_llama", 4},
+                                 {"tiny_mistral", 4},   {"tiny_qwen2", 4},  {"tiny_qwen3", 4},
+                                 {"tiny_gemma3", 4},    {"stories260K", 4}, {"tiny_qwen2_moe", 4},
+                                 {"tiny_qwen3_moe", 4}, {"tiny_mixtral", 4}};
+INSTANTIATE_TEST_SUITE_P(Models, SplitShared, ::testing::ValuesIn(kShared), split_case_name);
 
 // Log-probabilities of prompts and greedy continuations, chunked and together, as bits.
 std::vector<std::uint32_t> bits_of(ModelRunner& runner, std::int32_t vocab_size) {
@@ -145,11 +145,11 @@ void expect_bits_of_one_process(const std::string& model, const RunnerOptions& o
   }
 }
 
-class GatheringRanks : public ::testing::TestWithParam<Case> {};
+class GatheringRanks : public ::testing::TestWithParam<SplitCase> {};
 TEST_P(GatheringRanks, GiveTheBitsOfOneProcess) {
   const std::string model = model_in(fixture(GetParam().name));
   for (const Backend backend : {Backend::cpu, Backend::reference}) {
-    RunnerOptions options = float32_options(backend);
+    RunnerOptions options = split_options(backend);
     for (const char* dtype : {"float32", "auto", "bfloat16", "int8"}) {
       if (backend == Backend::reference && options.dtype != dtype) continue;
       options.dtype = dtype;
@@ -160,12 +160,12 @@ TEST_P(GatheringRanks, GiveTheBitsOfOneProcess) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Models, GatheringRanks, ::testing::ValuesIn(kFixtures), case_name);
+INSTANTIATE_TEST_SUITE_P(Models, GatheringRanks, ::testing::ValuesIn(kSplitFixtures), split_case_name);
 
 TEST(GatheringRanksOfTheDefaultModel, GiveTheBitsOfOneProcess) {
   const auto model = default_model_file();
   if (!model) GTEST_SKIP() << "no default model (PAGODA_MODEL)";
-  RunnerOptions options = float32_options();
+  RunnerOptions options = split_options();
   options.dtype = "auto";  // quantised
   options.max_num_batched_tokens = 64;
   expect_bits_of_one_process(*model, options, {2, 3, 4});
@@ -173,7 +173,7 @@ TEST(GatheringRanksOfTheDefaultModel, GiveTheBitsOfOneProcess) {
 
 TEST(Split, EachRankHasItsPartOfTheWeightsOnly) {
   const std::string model = fixture("mistral");
-  RunnerOptions options = float32_options();
+  RunnerOptions options = split_options();
   auto source = ModelSource::open(model);
   ASSERT_TRUE(source.has_value());
   auto whole = LocalModelRunner::create(std::shared_ptr<const ModelSource>(*std::move(source)), options);
@@ -304,7 +304,7 @@ TEST(Split, ARankReadsNoRowOfAnother) {
 TEST(Split, WhatCannotBeCutIsRefusedByName) {
   const auto error = [](const std::string& model, const std::string& dtype, std::int32_t size,
                         bool deterministic = true) {
-    RunnerOptions options = float32_options();
+    RunnerOptions options = split_options();
     options.dtype = dtype;
     TestRanks ranks(model, options, size, deterministic);
     EXPECT_EQ(ranks.runner, nullptr);
@@ -318,7 +318,7 @@ TEST(Split, WhatCannotBeCutIsRefusedByName) {
 
 // A rank that gives up between steps fails the next one, and every rank ends.
 TEST(Split, ALostRankFailsTheStepOnEveryRank) {
-  TestRanks ranks(fixture("llama"), float32_options(), 4);
+  TestRanks ranks(fixture("llama"), split_options(), 4);
   ASSERT_TRUE(ranks.status.ok());
   TestSequence sequence = greedy({1, 2, 3});
   Driver driver(*ranks.runner, 16);
@@ -333,7 +333,7 @@ TEST(Split, ALostRankFailsTheStepOnEveryRank) {
 }
 
 TEST(Split, ABrokenBatchEndsTheGroupWithAMessage) {
-  TestRanks ranks(fixture("llama"), float32_options(), 2);
+  TestRanks ranks(fixture("llama"), split_options(), 2);
   ASSERT_TRUE(ranks.status.ok());
   ScheduledBatch batch;
   batch.block_copies.push_back({BlockId{0}, BlockId{5000}});

@@ -14,7 +14,7 @@
 namespace pagoda {
 namespace {
 
-std::unique_ptr<LocalModelRunner> runner_of(const std::string& dtype) {
+std::unique_ptr<LocalModelRunner> llama_in(const std::string& dtype) {
   auto source = ModelSource::open(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/llama");
   EXPECT_TRUE(source);
   RunnerOptions options;
@@ -27,7 +27,7 @@ std::unique_ptr<LocalModelRunner> runner_of(const std::string& dtype) {
 }
 
 TEST(Divergence, IsZeroFromOneselfAndSmallFromRounding) {
-  const auto exact = runner_of("float32"), rounded = runner_of("bfloat16"), coarse = runner_of("int8");
+  const auto exact = llama_in("float32"), rounded = llama_in("bfloat16"), coarse = llama_in("int8");
   std::vector<TokenId> tokens;
   for (TokenId i = 0; i < 45; ++i) tokens.push_back(3 + 7 * i % 60);
   const PerplexityOptions options = {.context = 20, .max_num_batched_tokens = 20};

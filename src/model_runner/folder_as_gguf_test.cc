@@ -87,13 +87,13 @@ std::string text_of(const GgufValue& value) {
   return std::move(out).str();
 }
 
-std::unique_ptr<LocalModelRunner> runner_of(const std::string& model) {
+std::unique_ptr<LocalModelRunner> folder_runner(const std::string& model) {
   return new_runner(ModelSource::open(model, {}, {.quantize_activations = false}), family_options());
 }
 
-TestSequence drawn(const std::string& model, const boost::json::value& golden) {
+TestSequence drawn_greedily(const std::string& model, const boost::json::value& golden) {
   TestSequence sequence = greedy(ids_of(golden.as_object().at("prompt_ids")));
-  const auto run = runner_of(model);
+  const auto run = folder_runner(model);
   if (run == nullptr) return sequence;
   EXPECT_TRUE(run->ignored_tensors().empty()) << run->ignored_tensors().front();
   EXPECT_TRUE(Driver(*run).generate({&sequence}, 6).ok());
@@ -152,8 +152,8 @@ class FamilyAsGguf : public ::testing::TestWithParam<std::string> {
       : folder_(write_family(GetParam(), scratch_.path() + "/" + GetParam())),
         family_(read_family(GetParam())) {}
 
-  TestSequence drawn(const std::string& model) {
-    return testing::drawn(model, family_.at("goldens").as_array().front());
+  TestSequence drawn_greedily(const std::string& model) {
+    return testing::drawn_greedily(model, family_.at("goldens").as_array().front());
   }
 
   // The file of this type; empty: it is refused.
@@ -172,11 +172,11 @@ class FamilyAsGguf : public ::testing::TestWithParam<std::string> {
 TEST_P(FamilyAsGguf, ComputesTheSameOrIsRefused) {
   const std::string made = written(folder_, DType::f32, "made");
   if (made.empty()) return;
-  const auto run = runner_of(made);
+  const auto run = folder_runner(made);
   ASSERT_NE(run, nullptr);
   for (const boost::json::value& line : family_.at("goldens").as_array())
     expect_golden(*run, run->kv_layout().block_size, line.as_object());
-  if (!has_other_bits(GetParam())) expect_same_draws(drawn(made), drawn(folder_));
+  if (!has_other_bits(GetParam())) expect_same_draws(drawn_greedily(made), drawn_greedily(folder_));
 }
 
 // The same bytes as by way of a file in float32, and what these mean is what is computed.
@@ -198,7 +198,7 @@ TEST_P(FamilyAsGguf, IsQuantisedAsItsFileIs) {
     quantised += one.dtype != DType::f32 ? 1 : 0;
   }
   EXPECT_GT(quantised, 0);
-  expect_same_draws(drawn(direct), drawn(written(direct, DType::f32, "meant")));
+  expect_same_draws(drawn_greedily(direct), drawn_greedily(written(direct, DType::f32, "meant")));
 }
 
 TEST_P(FamilyAsGguf, HasWhatTheConverterWrites) {
@@ -250,7 +250,7 @@ TEST(FolderAsGguf, GraniteWithoutStates) {
   EXPECT_EQ(*file->string("general.architecture"), "granite");
   EXPECT_TRUE(file->tensors().contains("blk.0.ffn_gate.weight"));
   const boost::json::value& golden = family.at("goldens").as_array().front();
-  expect_same_draws(drawn(path, golden), drawn(scratch.path(), golden));
+  expect_same_draws(drawn_greedily(path, golden), drawn_greedily(scratch.path(), golden));
 }
 
 // The families of tests/fixtures/tiny_models, GPT-2 among them, whose matrices lie there [in, out]. Refused
@@ -266,10 +266,11 @@ TEST(FolderAsGguf, TinyModels) {
     EXPECT_EQ(made, !refused.contains(name));
     if (!made) continue;
     const boost::json::object golden = read_json_lines(root + name + "/golden.jsonl").front();
-    const auto run = runner_of(path);
+    const auto run = folder_runner(path);
     ASSERT_NE(run, nullptr);
     expect_golden(*run, run->kv_layout().block_size, golden);
-    if (name.starts_with("gpt2")) expect_same_draws(drawn(path, golden), drawn(root + name, golden));
+    if (name.starts_with("gpt2"))
+      expect_same_draws(drawn_greedily(path, golden), drawn_greedily(root + name, golden));
   }
 }
 

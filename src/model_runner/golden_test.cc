@@ -23,7 +23,7 @@ std::unique_ptr<LocalModelRunner> open_runner(const std::string& path, RunnerOpt
   return *std::move(runner);
 }
 
-RunnerOptions float32_options(Backend backend = Backend::cpu) {
+RunnerOptions golden_options(Backend backend = Backend::cpu) {
   RunnerOptions options;
   options.dtype = "float32";
   options.num_blocks = 200;
@@ -32,7 +32,8 @@ RunnerOptions float32_options(Backend backend = Backend::cpu) {
   return options;
 }
 
-void expect_goldens(const std::string& model, const std::string& goldens, const RunnerOptions& options) {
+void expect_transformers_goldens(const std::string& model, const std::string& goldens,
+                                 const RunnerOptions& options) {
   const auto runner = open_runner(model, options);
   ASSERT_NE(runner, nullptr);
   const auto lines = read_json_lines(goldens);
@@ -50,8 +51,8 @@ TEST_P(Fixture, AgreesWithNumpy) {
     ++formats;
     for (const Backend backend : {Backend::reference, Backend::cpu}) {
       SCOPED_TRACE(file + (backend == Backend::cpu ? " cpu" : " reference"));
-      expect_goldens(file == "/config.json" ? folder : folder + file, folder + "/golden.jsonl",
-                     float32_options(backend));
+      expect_transformers_goldens(file == "/config.json" ? folder : folder + file, folder + "/golden.jsonl",
+                                  golden_options(backend));
     }
   }
   EXPECT_GT(formats, 0);
@@ -69,7 +70,7 @@ class Shared : public ::testing::TestWithParam<const char*> {};
 TEST_P(Shared, AgreesWithTransformers) {
   const auto folder = shared_data(std::string("models/") + GetParam());
   if (!folder) GTEST_SKIP() << "no shared test data: set PAGODA_SHARED_DATA";
-  expect_goldens(*folder, *folder + "/golden.jsonl", float32_options());
+  expect_transformers_goldens(*folder, *folder + "/golden.jsonl", golden_options());
 }
 INSTANTIATE_TEST_SUITE_P(Models, Shared,
                          ::testing::Values("tiny_opt", "tiny_gpt2", "tiny_llama", "tiny_mistral",
@@ -85,7 +86,7 @@ TEST(Stories, BothFormatsAgreeWithTransformers) {
   const std::string goldens = *folder + "/golden_greedy_sample.jsonl";
   for (const std::string& model : {*folder, *folder + "/stories260K.gguf"}) {
     SCOPED_TRACE(model);
-    expect_goldens(model, goldens, float32_options());
+    expect_transformers_goldens(model, goldens, golden_options());
   }
 }
 
@@ -95,7 +96,7 @@ bool full_goldens() { return std::getenv("PAGODA_FULL_GOLDENS") != nullptr; }
 // The lines that `takes` chooses, or with PAGODA_FULL_GOLDENS all of them; how many that were.
 template <class Takes>
 std::size_t expect_some_goldens(const std::string& model, const std::string& goldens, const Takes& takes) {
-  RunnerOptions options = float32_options();
+  RunnerOptions options = golden_options();
   options.threads = 2;
   const auto runner = open_runner(model, options);
   if (runner == nullptr) return 0;

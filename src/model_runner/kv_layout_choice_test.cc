@@ -4,24 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <memory>
-#include <string>
-#include <vector>
 
+#include "model_runner/test_sequences.h"
 #include "models/read_config.h"
 
 namespace pagoda {
 namespace {
 
-std::string fixture(const std::string& name) {
-  return std::string(PAGODA_SOURCE_DIR "/tests/fixtures/tiny_models/") + name;
-}
-
-std::shared_ptr<const ModelSource> open(const std::string& path) {
-  auto source = ModelSource::open(path);
-  EXPECT_TRUE(source);
-  return *std::move(source);
-}
+using testing::fixture;
+using testing::opened;
 
 Result<KvLayout> layout_of(const ModelSource& source, std::string_view dtype,
                            std::string_view kv_cache_dtype) {
@@ -32,7 +23,7 @@ Result<KvLayout> layout_of(const ModelSource& source, std::string_view dtype,
 
 TEST(KvLayoutChoice, KvIsStoredInSixteenBitsWhateverTheMatricesAre) {
   const auto stored = [](const char* model, const char* dtype, const char* kv_cache_dtype = "auto") {
-    const auto layout = layout_of(*open(fixture(model)), dtype, kv_cache_dtype);
+    const auto layout = layout_of(*opened(fixture(model)), dtype, kv_cache_dtype);
     EXPECT_TRUE(layout);
     return layout->dtype;
   };
@@ -78,7 +69,7 @@ class WithLargeKeys final : public ModelSource {
 
 TEST(KvLayoutChoice, LargeChannelsOfKeysAreStoredInFloat16) {
   const auto stored = [](const char* model, const char* name, float size, const char* dtype = "auto") {
-    return layout_of(WithLargeKeys(open(fixture(model)), name, size), dtype, "auto")->dtype;
+    return layout_of(WithLargeKeys(opened(fixture(model)), name, size), dtype, "auto")->dtype;
   };
   const char* const bias = "model.layers.0.self_attn.k_proj.bias";
   EXPECT_EQ(stored("qwen2", bias, 7), DType::bf16);
@@ -112,7 +103,7 @@ class WithHeadSize final : public ModelSource {
 };
 
 TEST(KvLayoutChoice, HugeHeadsAreNotStoredInEightBits) {
-  const auto model = open(fixture("llama"));
+  const auto model = opened(fixture("llama"));
   const WithHeadSize large(model, 512), huge(model, 516);
   EXPECT_EQ(layout_of(large, "int8", "int8")->dtype, DType::i8);
   const auto refused = layout_of(huge, "int8", "int8");

@@ -24,13 +24,13 @@ std::vector<TokenId> random_prompt(std::size_t length, std::uint64_t seed, std::
   return ids;
 }
 
-struct Case {
+struct BitsCase {
   const char* model;
   const char* dtype;
   const char* kv_cache_dtype = "auto";
 };
 
-class BitIdentity : public ::testing::TestWithParam<Case> {
+class BitIdentity : public ::testing::TestWithParam<BitsCase> {
  protected:
   std::unique_ptr<LocalModelRunner> runner(std::int32_t threads, std::int32_t block_size = 16) {
     RunnerOptions options;
@@ -251,24 +251,18 @@ TEST_P(BitIdentity, PromptScoresInAnyChunks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, BitIdentity,
-                         ::testing::Values(Case{"llama", "float32"}, Case{"llama", "auto"},
-                                           Case{"opt_post_norm", "auto"}, Case{"qwen3", "int8"},
-                                           Case{"gemma3", "auto"}, Case{"mistral", "bfloat16"},
-                                           Case{"llama_gguf_quantized", "auto"}, Case{"default", "auto"},
-                                           Case{"llama", "float32", "int8"}, Case{"opt", "bfloat16", "int8"},
-                                           Case{"llama", "auto", "fp8"}, Case{"default", "auto", "int8"},
-                                           Case{"qwen2", "auto", "float16"}),
-                         [](const auto& info) {
-                           return std::string(info.param.model) + "_" + info.param.dtype + "_" +
-                                  info.param.kv_cache_dtype;
-                         });
-
-std::shared_ptr<const ModelSource> open(const std::string& path) {
-  auto source = ModelSource::open(path);
-  EXPECT_TRUE(source) << path;
-  return std::shared_ptr<const ModelSource>(*std::move(source));
-}
+INSTANTIATE_TEST_SUITE_P(
+    Models, BitIdentity,
+    ::testing::Values(BitsCase{"llama", "float32"}, BitsCase{"llama", "auto"},
+                      BitsCase{"opt_post_norm", "auto"}, BitsCase{"qwen3", "int8"},
+                      BitsCase{"gemma3", "auto"}, BitsCase{"mistral", "bfloat16"},
+                      BitsCase{"llama_gguf_quantized", "auto"}, BitsCase{"default", "auto"},
+                      BitsCase{"llama", "float32", "int8"}, BitsCase{"opt", "bfloat16", "int8"},
+                      BitsCase{"llama", "auto", "fp8"}, BitsCase{"default", "auto", "int8"},
+                      BitsCase{"qwen2", "auto", "float16"}),
+    [](const auto& info) {
+      return std::string(info.param.model) + "_" + info.param.dtype + "_" + info.param.kv_cache_dtype;
+    });
 
 TEST(LocalModelRunner, ABlockOfAnySizeGivesTheSameUpToRounding) {
   std::vector<TestSequence> results;
@@ -277,7 +271,7 @@ TEST(LocalModelRunner, ABlockOfAnySizeGivesTheSameUpToRounding) {
     options.dtype = "float32";
     options.block_size = block_size;
     options.num_blocks = 64;
-    auto runner = LocalModelRunner::create(open(fixture("llama")), options);
+    auto runner = LocalModelRunner::create(opened(fixture("llama")), options);
     ASSERT_TRUE(runner);
     TestSequence sequence = greedy(random_prompt(23, 1, 64));
     Driver driver(**runner);
@@ -290,7 +284,7 @@ TEST(LocalModelRunner, ABlockOfAnySizeGivesTheSameUpToRounding) {
 }
 
 TEST(LocalModelRunner, BadOptionsAreRefusedByName) {
-  const auto source = open(fixture("opt"));
+  const auto source = opened(fixture("opt"));
   const auto message = [&](RunnerOptions options) {
     auto runner = LocalModelRunner::create(source, options);
     return runner ? std::string() : runner.error().message();
@@ -309,7 +303,7 @@ TEST(LocalModelRunner, TellsWhatItsMemoryIsTakenFor) {
   RunnerOptions options;
   options.num_blocks = 10;
   options.num_swap_blocks = 4;
-  auto runner = LocalModelRunner::create(open(fixture("opt")), options);
+  auto runner = LocalModelRunner::create(opened(fixture("opt")), options);
   ASSERT_TRUE(runner);
   const MemoryPlan taken = (*runner)->memory_plan();
   const auto block_bytes = static_cast<std::int64_t>((*runner)->kv_layout().block_bytes());
@@ -325,7 +319,7 @@ TEST(LocalModelRunner, ABatchThatBreaksThePromiseEndsWithAMessage) {
   RunnerOptions options;
   options.num_blocks = 4;
   options.max_num_batched_tokens = 20;
-  auto runner = LocalModelRunner::create(open(fixture("opt")), options);
+  auto runner = LocalModelRunner::create(opened(fixture("opt")), options);
   ASSERT_TRUE(runner);
   const std::vector<TokenId> tokens = {1, 2, 64};
   const std::vector<BlockId> blocks = {BlockId{0}};
@@ -405,7 +399,7 @@ TEST(Perplexity, IsTheMeanOverWindows) {
   RunnerOptions options;
   options.dtype = "float32";
   options.num_blocks = 10;
-  auto runner = LocalModelRunner::create(open(fixture("gpt2")), options);
+  auto runner = LocalModelRunner::create(opened(fixture("gpt2")), options);
   ASSERT_TRUE(runner);
   const std::vector<TokenId> tokens = random_prompt(45, 3, 64);
   const auto result = measure_perplexity(**runner, tokens, {.context = 20, .max_num_batched_tokens = 6});
@@ -437,16 +431,16 @@ TEST(ReferenceCheck, TheEngineIsNearTheReference) {
   const std::vector<TokenId> tokens = random_prompt(30, 3, 64);
   RunnerOptions options;
   options.dtype = "float32";
-  const auto exact = compare_with_reference(open(fixture("llama")), options, tokens);
+  const auto exact = compare_with_reference(opened(fixture("llama")), options, tokens);
   ASSERT_TRUE(exact) << exact.error().message();
   EXPECT_EQ(exact->num_scored, 29);
   EXPECT_LT(exact->max_logprob_difference, 1e-3);
   options.dtype = "bfloat16";
-  const auto rounded = compare_with_reference(open(fixture("llama")), options, tokens);
+  const auto rounded = compare_with_reference(opened(fixture("llama")), options, tokens);
   ASSERT_TRUE(rounded);
   EXPECT_GT(rounded->max_logprob_difference, 0);
   EXPECT_LT(std::abs(rounded->nll_difference()), 0.1);
-  EXPECT_FALSE(compare_with_reference(open(fixture("llama")), options, std::span(tokens).first(1)));
+  EXPECT_FALSE(compare_with_reference(opened(fixture("llama")), options, std::span(tokens).first(1)));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ std::string mistral_name(std::string name) {
   return name;
 }
 
-json::object params_of(const json::object& config) {
+json::object params_json(const json::object& config) {
   const auto& rope = config.at("rope_parameters").as_object();
   return {{"dim", config.at("hidden_size")},
           {"n_layers", config.at("num_hidden_layers")},
@@ -105,7 +105,7 @@ class MistralFolder : public ::testing::Test {
 
 TEST_F(MistralFolder, WindowsInSomeLayers) {
   const json::object family = read_family("ministral");
-  json::object params = params_of(family.at("config").as_object());
+  json::object params = params_json(family.at("config").as_object());
   params["sliding_window"] = nullptr;
   params["_sliding_window"] = {nullptr, 12, 12, nullptr};
   write(family, params);
@@ -114,7 +114,7 @@ TEST_F(MistralFolder, WindowsInSomeLayers) {
 
 TEST_F(MistralFolder, YarnAndQueryTemperature) {
   const json::object family = read_family("ministral3");
-  json::object params = params_of(family.at("config").as_object());
+  json::object params = params_json(family.at("config").as_object());
   params["yarn"] = {{"factor", 4}, {"original_max_position_embeddings", 16}, {"beta", 32}, {"alpha", 1}};
   params["llama_4_scaling"] = {{"beta", 0.3}, {"original_max_position_embeddings", 16}};
   params["vision_encoder"] = {{"hidden_size", 8}};
@@ -126,7 +126,7 @@ TEST_F(MistralFolder, YarnAndQueryTemperature) {
 
 TEST_F(MistralFolder, Experts) {
   const json::object family = read_family("mixtral");
-  json::object params = params_of(family.at("config").as_object());
+  json::object params = params_json(family.at("config").as_object());
   params["moe"] = {{"num_experts", 6}, {"num_experts_per_tok", 2}, {"expert_parallel", 1}};
   write(family, params);
   expect_goldens(family, "mixtral");

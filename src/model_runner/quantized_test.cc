@@ -10,22 +10,12 @@
 
 #include "kernels/testing.h"
 #include "loader/safetensors.h"
+#include "loader/test_files.h"
 #include "model_runner/expect_golden.h"
 #include "model_runner/test_ranks.h"
 
 namespace pagoda::testing {
 namespace {
-
-const std::string kFolder = PAGODA_SOURCE_DIR "/tests/fixtures/quantized/";
-
-// Those that have this file.
-std::vector<std::string> folders_with(const std::string& file) {
-  std::vector<std::string> names;
-  for (const auto& folder : std::filesystem::directory_iterator(kFolder))
-    if (std::filesystem::exists(folder.path() / file)) names.push_back(folder.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
 
 class Quantized : public ::testing::TestWithParam<std::string> {
  protected:
@@ -43,7 +33,8 @@ class Quantized : public ::testing::TestWithParam<std::string> {
                                                   bool quantize_activations = false,
                                                   std::optional<CpuLevel> level = {},
                                                   const std::string& kv_cache_dtype = "auto") {
-    auto source = ModelSource::open(kFolder + GetParam(), {}, {.quantize_activations = quantize_activations});
+    auto source =
+        ModelSource::open(kQuantizedFolders + GetParam(), {}, {.quantize_activations = quantize_activations});
     if (!source) {
       ADD_FAILURE() << source.error().message();
       return nullptr;
@@ -57,7 +48,7 @@ class Quantized : public ::testing::TestWithParam<std::string> {
     return runner ? *std::move(runner) : nullptr;
   }
   static std::vector<boost::json::object> goldens(const std::string& file = "golden.jsonl") {
-    return read_json_lines(kFolder + GetParam() + "/" + file);
+    return read_json_lines(kQuantizedFolders + GetParam() + "/" + file);
   }
 };
 
@@ -131,7 +122,8 @@ TEST_P(Quantized, BitsDependOnTheSequenceAlone) {
 
 // Cuts of columns, too: inside of groups and blocks.
 TEST_P(Quantized, TwoRanksAgree) {
-  TestRanks ranks(kFolder + GetParam(), options("float32", 1), 2, true, {.quantize_activations = false});
+  TestRanks ranks(kQuantizedFolders + GetParam(), options("float32", 1), 2, true,
+                  {.quantize_activations = false});
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
   const std::vector<KvGroup> groups = ranks.runner->local().kv_plan().groups;
   for (const boost::json::object& line : goldens())
@@ -142,7 +134,7 @@ TEST_P(Quantized, TwoRanksAgree) {
 
 // gpt-oss' form has its powers of two in tensors of their own; 255 is no power.
 TEST(QuantizedFolder, WithAScaleThatIsNoNumberIsRefused) {
-  const std::string from = kFolder + "mxfp4_stacked", to = ::testing::TempDir() + "mxfp4_damaged";
+  const std::string from = kQuantizedFolders + "mxfp4_stacked", to = ::testing::TempDir() + "mxfp4_damaged";
   std::filesystem::create_directories(to);
   std::filesystem::copy(
       from, to, std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive);
@@ -171,9 +163,11 @@ TEST(QuantizedFolder, WithAScaleThatIsNoNumberIsRefused) {
   std::filesystem::remove_all(to);
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, Quantized, ::testing::ValuesIn(folders_with("golden.jsonl")),
+INSTANTIATE_TEST_SUITE_P(Folders, Quantized,
+                         ::testing::ValuesIn(folders_with(kQuantizedFolders, "golden.jsonl")),
                          [](const auto& info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Folders, QuantizedActivations, ::testing::ValuesIn(folders_with("scheme.jsonl")),
+INSTANTIATE_TEST_SUITE_P(Folders, QuantizedActivations,
+                         ::testing::ValuesIn(folders_with(kQuantizedFolders, "scheme.jsonl")),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

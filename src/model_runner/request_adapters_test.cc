@@ -20,8 +20,8 @@
 namespace pagoda::testing {
 namespace {
 
-const std::string kFixtures = PAGODA_SOURCE_DIR "/tests/fixtures/";
-const std::string kAdapters = kFixtures + "adapters/";
+const std::string kAdapterFixtures = PAGODA_SOURCE_DIR "/tests/fixtures/";
+const std::string kAdapters = kAdapterFixtures + "adapters/";
 
 struct RunnerKind {
   Backend backend = Backend::cpu;
@@ -29,9 +29,9 @@ struct RunnerKind {
   std::string dtype = "float32";
 };
 
-std::unique_ptr<LocalModelRunner> runner_of(Result<std::unique_ptr<ModelSource>> source,
-                                            std::shared_ptr<AdapterSet> adapters,
-                                            const RunnerKind& kind = {}) {
+std::unique_ptr<LocalModelRunner> adapted_runner(Result<std::unique_ptr<ModelSource>> source,
+                                                 std::shared_ptr<AdapterSet> adapters,
+                                                 const RunnerKind& kind = {}) {
   RunnerOptions options = family_options();
   options.dtype = kind.dtype;
   options.threads = kind.threads;
@@ -59,10 +59,10 @@ TEST_P(PeftAdapters, AnswerAsPeftDoesOrAreRefused) {
       {"saved_norms", "(modules_to_save)"},
       {"with_adapter_name", "(modules_to_save)"}};
   const boost::json::object golden = read_json_lines(kAdapters + GetParam() + "/golden.jsonl").front();
-  const std::string model = kFixtures + "tiny_models/" + std::string(golden.at("model").as_string());
+  const std::string model = kAdapterFixtures + "tiny_models/" + std::string(golden.at("model").as_string());
   for (const Backend backend : {Backend::reference, Backend::cpu}) {
     const auto set = new_set();
-    const auto runner = runner_of(ModelSource::open(model), set, {.backend = backend});
+    const auto runner = adapted_runner(ModelSource::open(model), set, {.backend = backend});
     ASSERT_NE(runner, nullptr);
     auto adapter = Adapter::open(kAdapters + GetParam(), 1, {});
     ASSERT_TRUE(adapter) << adapter.error().message();
@@ -210,13 +210,13 @@ TEST_P(FamilyAdapters, AreTheMergedOnes) {
     if (const auto source = merge();
         !source && source.error().message().find("'lm_head") != std::string::npos)
       path = write_adapter(model, 1, folder_.path() + "/adapter", "lm_head.weight");
-    const auto merged = runner_of(merge(), nullptr);
+    const auto merged = adapted_runner(merge(), nullptr);
     ASSERT_NE(merged, nullptr);
     TestSequence want = sequence(0, kNoAdapter);
     ASSERT_TRUE(Driver(*merged).step({&want}, 1 << 20).ok());
     for (const Backend backend : {Backend::reference, Backend::cpu}) {
       const auto set = new_set();
-      const auto runner = runner_of(ModelSource::open(model), set, {.backend = backend});
+      const auto runner = adapted_runner(ModelSource::open(model), set, {.backend = backend});
       ASSERT_NE(runner, nullptr);
       const auto added = set->add("own", adapter());
       ASSERT_TRUE(added) << added.error().message();
@@ -241,9 +241,9 @@ TEST_P(FamilyAdapters, GiveBitsThatDependOnTheSequenceAlone) {
   for (const std::string dtype : {"float32", "bfloat16", "int8"}) {
     SCOPED_TRACE(dtype);
     const auto set = new_set();
-    const auto one = runner_of(ModelSource::open(model), set, {.threads = 1, .dtype = dtype}),
-               three = runner_of(ModelSource::open(model), set, {.threads = 3, .dtype = dtype}),
-               without = runner_of(ModelSource::open(model), nullptr, {.threads = 1, .dtype = dtype});
+    const auto one = adapted_runner(ModelSource::open(model), set, {.threads = 1, .dtype = dtype}),
+               three = adapted_runner(ModelSource::open(model), set, {.threads = 3, .dtype = dtype}),
+               without = adapted_runner(ModelSource::open(model), nullptr, {.threads = 1, .dtype = dtype});
     ASSERT_TRUE(one != nullptr && three != nullptr && without != nullptr);
     std::vector<AdapterId> ids = {kNoAdapter};
     for (const std::string& path : paths) {
@@ -273,12 +273,12 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyAdapters, ::testing::ValuesIn(all_families()
 
 // Matrices in blocks of GGUF, as floats and multiplied in 8 bits: what is added is the same.
 TEST(RequestAdapters, StandBesideQuantisedMatrices) {
-  const std::string model = kFixtures + "tiny_models/llama_gguf_quantized/model.gguf";
+  const std::string model = kAdapterFixtures + "tiny_models/llama_gguf_quantized/model.gguf";
   const ScratchFolder folder;
   const std::string path = write_adapter(model, 1, folder.path());
   const auto run = [&](const RunnerKind& kind) {
     const auto set = new_set();
-    const auto runner = runner_of(ModelSource::open(model), set, kind);
+    const auto runner = adapted_runner(ModelSource::open(model), set, kind);
     const auto added = set->add("own", *Adapter::open(path, 1, {}));
     EXPECT_TRUE(added) << added.error().message();
     TestSequence out = greedy({5, 9, 2, 7, 30, 11});
@@ -289,7 +289,7 @@ TEST(RequestAdapters, StandBesideQuantisedMatrices) {
   };
   auto source = ModelSource::open(model);
   ASSERT_TRUE(source) << source.error().message();
-  const auto merged = runner_of(with_adapter(*std::move(source), *Adapter::open(path, 1, {})), nullptr);
+  const auto merged = adapted_runner(with_adapter(*std::move(source), *Adapter::open(path, 1, {})), nullptr);
   ASSERT_NE(merged, nullptr);
   TestSequence of_merged = greedy({5, 9, 2, 7, 30, 11});
   of_merged.prompt_logprobs = 1;
@@ -308,7 +308,7 @@ TEST(RequestAdapters, StandBesideQuantisedMatrices) {
 class AdaptersOfLlama : public ::testing::Test {
  protected:
   void SetUp() override {
-    runner = runner_of(ModelSource::open(kFixtures + "tiny_models/llama"), set);
+    runner = adapted_runner(ModelSource::open(kAdapterFixtures + "tiny_models/llama"), set);
     ASSERT_NE(runner, nullptr);
   }
   static Adapter plain(float scale = 1) { return *Adapter::open(kAdapters + "plain", scale, {}); }
@@ -346,7 +346,7 @@ TEST_F(AdaptersOfLlama, AreLimited) {
   EXPECT_TRUE(set->add("c", plain(), AdapterSet::IfLoaded::replace));
   EXPECT_EQ(set->list().size(), 3u);
   const auto narrow = std::make_shared<AdapterSet>(AdapterLimits{.max_adapters = 1, .max_rank = 2});
-  const auto other = runner_of(ModelSource::open(kFixtures + "tiny_models/llama"), narrow);
+  const auto other = adapted_runner(ModelSource::open(kAdapterFixtures + "tiny_models/llama"), narrow);
   const auto refused = narrow->add("a", plain());
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("its rank is 3"), std::string::npos) << refused.error().message();
@@ -386,7 +386,7 @@ TEST_F(AdaptersOfLlama, AreBytesOfAnAccount) {
 TEST_F(AdaptersOfLlama, OfOtherModelsAreRefusedByName) {
   const auto refusal = [&](const std::string& model) {
     const auto others = new_set();
-    const auto other = runner_of(ModelSource::open(kFixtures + "tiny_models/" + model), others);
+    const auto other = adapted_runner(ModelSource::open(kAdapterFixtures + "tiny_models/" + model), others);
     const auto added = others->add("a", plain());
     return added ? std::string("added") : added.error().message();
   };
@@ -398,7 +398,7 @@ TEST_F(AdaptersOfLlama, OfOtherModelsAreRefusedByName) {
 
 // Weights come back after sleep, adapters never went.
 TEST_F(AdaptersOfLlama, StayWhileTheModelSleeps) {
-  const std::string model = kFixtures + "tiny_models/llama";
+  const std::string model = kAdapterFixtures + "tiny_models/llama";
   const auto open = [&]() -> Result<std::shared_ptr<const ModelSource>> {
     auto source = ModelSource::open(model);
     if (!source) return source.error();
@@ -429,7 +429,7 @@ TEST_F(AdaptersOfLlama, AnIdThatNobodyHoldsEndsTheStepWithAMessage) {
   const Status status = Driver(*runner).step({&sequence}, 10);
   EXPECT_EQ(status.code(), StatusCode::internal);
   EXPECT_NE(status.message().find("an adapter that this runner does not have"), std::string::npos);
-  const auto without = runner_of(ModelSource::open(kFixtures + "tiny_models/llama"), nullptr);
+  const auto without = adapted_runner(ModelSource::open(kAdapterFixtures + "tiny_models/llama"), nullptr);
   EXPECT_FALSE(Driver(*without).step({&sequence}, 10).ok());
 }
 

@@ -3,8 +3,10 @@
 // golden files.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -61,6 +63,14 @@ inline void expect_same_draws(const TestSequence& got, const TestSequence& want)
                 std::bit_cast<std::uint32_t>(want.top[i][k].logprob));
     }
   }
+}
+
+// Returns the largest difference between log-probabilities at the same place.
+inline float largest_difference(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i].logprob - b[i].logprob));
+  return largest;
 }
 
 // Returns the KV groups of a LocalModelRunner's model; otherwise one group of full attention.
@@ -174,6 +184,12 @@ class Driver {
   std::int64_t num_settled_rows_ = 0;
   std::optional<double> idle_seconds_;
 };
+
+inline std::shared_ptr<const ModelSource> opened(const std::string& path) {
+  auto source = ModelSource::open(path);
+  EXPECT_TRUE(source) << path;
+  return std::shared_ptr<const ModelSource>(*std::move(source));
+}
 
 inline std::string fixture(const std::string& name) {
   return std::string(PAGODA_SOURCE_DIR) + "/tests/fixtures/tiny_models/" + name;

@@ -16,10 +16,10 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kPage = 64;
+constexpr std::size_t kRowBytes = 64;
 
 TierKey key(std::uint64_t name) { return {.chain = {name, 0, 0, 0}, .group = 0}; }
-TierRow row(std::uint64_t name, std::uint64_t use) {
+TierRow named_row(std::uint64_t name, std::uint64_t use) {
   return {.key = key(name), .tokens = {static_cast<TokenId>(name)}, .use = use};
 }
 
@@ -67,14 +67,14 @@ class RemoteEngine : public ::testing::Test {
  protected:
   void start(std::int64_t host_pages) {
     std::vector<std::shared_ptr<KvTier>> tiers;
-    if (host_pages > 0) tiers.push_back(*HostTier::create(host_pages, kPage));
+    if (host_pages > 0) tiers.push_back(*HostTier::create(host_pages, kRowBytes));
     start(std::move(tiers));
   }
   void start(std::vector<std::shared_ptr<KvTier>> tiers) {
     tiers.push_back(std::make_unique<Remote>(remote));
     engine.emplace(
         std::move(tiers),
-        TierEngine::Pages{.bytes = kPage,
+        TierEngine::Pages{.bytes = kRowBytes,
                           .read =
                               [this](std::span<const BlockId>, std::span<std::byte> to) {
                                 if (may_read.valid()) may_read.wait();
@@ -86,7 +86,7 @@ class RemoteEngine : public ::testing::Test {
                                 const std::lock_guard lock(mutex);
                                 for (std::size_t i = 0; i < ids.size(); ++i)
                                   pages[static_cast<std::size_t>(index(ids[i]))] =
-                                      static_cast<int>(from[i * kPage + 5]);
+                                      static_cast<int>(from[i * kRowBytes + 5]);
                                 return true;
                               }});
     waiter.watch(*engine);
@@ -128,7 +128,7 @@ TEST_F(RemoteEngine, RowsAreAskedForFetchedAndKeptHere) {
   EXPECT_EQ(news.done[0], (TierDone{.ticket = TierTicket{1}, .ok = true}));
   const CacheOwner owner{.tenant = 3, .session = 4};
   EXPECT_EQ(news.found, (std::vector<TierFound>{{key(1), owner}, {key(2), owner}}));
-  engine->submit(fetch(2, row(2, 5), BlockId{3}));
+  engine->submit(fetch(2, named_row(2, 5), BlockId{3}));
   TierNews of_copy = wait(1);
   EXPECT_TRUE(of_copy.done[0].ok);
   EXPECT_EQ(pages[3], 2);
@@ -137,7 +137,7 @@ TEST_F(RemoteEngine, RowsAreAskedForFetchedAndKeptHere) {
   while (of_copy.found.empty()) engine->take_news(of_copy);
   EXPECT_EQ(of_copy.found, (std::vector<TierFound>{{.key = key(2), .owner = {}, .tiers = 1}}));
   remote.rows.clear();
-  engine->submit(fetch(3, row(2, 6), BlockId{1}));
+  engine->submit(fetch(3, named_row(2, 6), BlockId{1}));
   EXPECT_TRUE(wait(1).done[0].ok);
   EXPECT_EQ(pages[1], 2);
 }
@@ -146,11 +146,11 @@ TEST_F(RemoteEngine, NobodyElseWaitsForTheNetwork) {
   std::promise<void> let_go;
   remote.may_answer = let_go.get_future().share();
   start(4);
-  engine->submit(store(1, row(7, 1)));
+  engine->submit(store(1, named_row(7, 1)));
   wait(1);
   engine->submit(ask(2, {key(1)}));
   remote.asked.get_future().wait();
-  engine->submit(fetch(3, row(7, 2), BlockId{2}));
+  engine->submit(fetch(3, named_row(7, 2), BlockId{2}));
   EXPECT_EQ(wait(1).done[0], (TierDone{.ticket = TierTicket{3}, .ok = true}));
   std::promise<Status> erased;
   engine->erase({.keys = {key(7)}, .owner = {}}, [&](Status status) { erased.set_value(std::move(status)); });
@@ -198,7 +198,7 @@ TEST_F(RemoteEngine, ARowThatIsErasedMeanwhileIsNotKept) {
   std::vector<std::shared_ptr<KvTier>> tiers;
   tiers.push_back(std::make_shared<Local>(stored));
   start(std::move(tiers));
-  engine->submit(fetch(1, row(1, 1), BlockId{2}));
+  engine->submit(fetch(1, named_row(1, 1), BlockId{2}));
   remote.asked.get_future().wait();
   std::promise<Status> erased;
   engine->erase({.keys = {key(1)}, .owner = {}}, [&](Status status) { erased.set_value(std::move(status)); });
@@ -211,7 +211,7 @@ TEST_F(RemoteEngine, ARowThatIsErasedMeanwhileIsNotKept) {
 
 TEST_F(RemoteEngine, WithoutALocalTierNothingIsStored) {
   start(0);
-  engine->submit(store(1, row(7, 1)));
+  engine->submit(store(1, named_row(7, 1)));
   EXPECT_FALSE(wait(1).done[0].ok);
 }
 
@@ -219,40 +219,40 @@ TEST_F(RemoteEngine, RowsAreGivenAwayAlsoThoseThatAreJustStored) {
   std::promise<void> let_go;
   may_read = let_go.get_future().share();
   start(4);
-  engine->submit(store(1, row(7, 1)));
+  engine->submit(store(1, named_row(7, 1)));
   EXPECT_EQ(engine->has({.keys = std::vector{key(7)}}), std::vector<bool>{false}) << "no time to wait";
   auto asked = std::async(std::launch::async, [&] {
     return engine->has({.keys = std::vector{key(7), key(1)}, .deadline = in(600)});
   });
   let_go.set_value();
   EXPECT_EQ(asked.get(), (std::vector<bool>{true, false})) << "a peer's rows are not given away";
-  std::vector<std::byte> bytes(kPage);
-  EXPECT_TRUE(engine->read(row(7, 0), bytes));
+  std::vector<std::byte> bytes(kRowBytes);
+  EXPECT_TRUE(engine->read(named_row(7, 0), bytes));
   EXPECT_EQ(bytes.front(), std::byte{42});
-  EXPECT_FALSE(engine->read(row(1, 0), bytes));
+  EXPECT_FALSE(engine->read(named_row(1, 0), bytes));
 }
 
 TEST(HostTierOrder, ARowIsNotWorthThePlaceOfOnesUsedLater) {
-  const auto host = *HostTier::create(2, kPage);
-  const std::vector<std::byte> bytes(kPage);
+  const auto host = *HostTier::create(2, kRowBytes);
+  const std::vector<std::byte> bytes(kRowBytes);
   std::vector<TierKey> gone;
-  ASSERT_TRUE(host->store(row(1, 10), bytes, gone));
-  ASSERT_TRUE(host->store(row(2, 20), bytes, gone));
-  EXPECT_FALSE(host->store(row(3, 5), bytes, gone));
+  ASSERT_TRUE(host->store(named_row(1, 10), bytes, gone));
+  ASSERT_TRUE(host->store(named_row(2, 20), bytes, gone));
+  EXPECT_FALSE(host->store(named_row(3, 5), bytes, gone));
   EXPECT_TRUE(gone.empty());
-  EXPECT_TRUE(host->store(row(4, 15), bytes, gone));
+  EXPECT_TRUE(host->store(named_row(4, 15), bytes, gone));
   EXPECT_EQ(gone, std::vector{key(1)});
 }
 
 TEST(HostTierHolds, WhatOthersWereToldIsThere) {
-  const auto host = *HostTier::create(4, kPage);
-  const std::vector<std::byte> bytes(kPage);
+  const auto host = *HostTier::create(4, kRowBytes);
+  const std::vector<std::byte> bytes(kRowBytes);
   std::vector<TierKey> gone;
-  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(host->store(row(i, i), bytes, gone));
+  for (std::uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(host->store(named_row(i, i), bytes, gone));
   const TierKey held[] = {key(1), key(2), key(3)};
   host->hold(held, SteadyClock().now() + TimeNs{600} * 1'000'000'000);
-  ASSERT_TRUE(host->store(row(5, 5), bytes, gone));
-  ASSERT_TRUE(host->store(row(6, 6), bytes, gone));
+  ASSERT_TRUE(host->store(named_row(5, 5), bytes, gone));
+  ASSERT_TRUE(host->store(named_row(6, 6), bytes, gone));
   EXPECT_EQ(gone, (std::vector{key(3), key(4)})) << "half of the pages can be held";
   EXPECT_TRUE(host->lookup(key(1)));
   EXPECT_TRUE(host->lookup(key(2)));

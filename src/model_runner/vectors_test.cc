@@ -139,7 +139,8 @@ class Vectors : public ::testing::TestWithParam<const char*> {
   PoolingSpec own_;  // as the model's files say
 };
 
-void expect_near(const std::vector<float>& vector, const boost::json::array& golden, double tolerance) {
+void expect_vector_near(const std::vector<float>& vector, const boost::json::array& golden,
+                        double tolerance) {
   ASSERT_EQ(vector.size(), golden.size());
   for (std::size_t i = 0; i < vector.size(); ++i)
     ASSERT_NEAR(vector[i], golden[i].to_number<double>(), tolerance) << "element " << i;
@@ -166,7 +167,7 @@ TEST_P(Vectors, AgreeWithTransformers) {
     if (goldens.front().as_object().contains("own")) {  // with sentence-transformers' modules
       const auto vectors = run(*made, all(), own_);
       for (std::size_t i = 0; i < vectors.size(); ++i)
-        expect_near(vectors[i], goldens[i].at("own").as_array(), 1e-4);
+        expect_vector_near(vectors[i], goldens[i].at("own").as_array(), 1e-4);
       continue;
     }
     const std::pair<PoolingType, const char*> kWays[] = {
@@ -176,7 +177,8 @@ TEST_P(Vectors, AgreeWithTransformers) {
       const auto vectors = run(*made, all(), {.type = type, .normalize = kind_ == WorkKind::embed});
       for (std::size_t i = 0; i < vectors.size(); ++i) {
         SCOPED_TRACE(concat(name, " of text ", i));
-        expect_near(vectors[i], goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(), 1e-4);
+        expect_vector_near(vectors[i], goldens[i].at(kind_ == WorkKind::score ? "logits" : name).as_array(),
+                           1e-4);
       }
     }
   }

@@ -79,7 +79,7 @@ std::vector<std::vector<TokenLogprob>> tops_of(ModelRunner& runner, std::int32_t
 }
 
 // The logits' bits, as far as 20 log-probabilities a step show them.
-std::vector<std::vector<TokenLogprob>> run(const std::string& model, const RunnerOptions& how) {
+std::vector<std::vector<TokenLogprob>> run_model(const std::string& model, const RunnerOptions& how) {
   auto source = ModelSource::open(model);
   CHECK(source.has_value());
   auto runner = LocalModelRunner::create(*std::move(source), how);
@@ -134,11 +134,11 @@ TEST(WeightCacheRunner, MappedWeightsGiveTheBitsOfPackedOnes) {
       SCOPED_TRACE(model + " " + std::string(cpu_level_name(level)));
       const Scratch scratch;
       Cached cached(scratch.path);
-      const auto expected = run(model, options(nullptr, level));
+      const auto expected = run_model(model, options(nullptr, level));
       ASSERT_FALSE(expected.empty());
-      EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
+      EXPECT_TRUE(same(run_model(model, options(cached.caching, level)), expected));
       EXPECT_EQ(cached.packed, 1);
-      EXPECT_TRUE(same(run(model, options(cached.caching, level)), expected));
+      EXPECT_TRUE(same(run_model(model, options(cached.caching, level)), expected));
       EXPECT_EQ(cached.packed, 1);
       EXPECT_TRUE(cached.warned.empty());
     }
@@ -176,13 +176,13 @@ TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
   const std::string model = kTinyModels + "llama";
   const Scratch scratch;
   Cached cached(scratch.path);
-  const auto expected = run(model, options(cached.caching));
+  const auto expected = run_model(model, options(cached.caching));
   const std::string whole = read_all(only_file(cached));
   int made = 1;
   const auto after = [&](const std::string& bytes) {
     write_all(only_file(cached), bytes);
     ::chmod(only_file(cached).c_str(), 0400);
-    EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
+    EXPECT_TRUE(same(run_model(model, options(cached.caching)), expected));
     EXPECT_EQ(cached.packed, ++made);
     EXPECT_EQ(read_all(only_file(cached)).size(), whole.size());
   };
@@ -194,7 +194,7 @@ TEST(WeightCacheRunner, WhatIsDamagedIsMadeAnew) {
   after(changed);
   // Whole, but others may write it.
   ::chmod(only_file(cached).c_str(), 0666);
-  EXPECT_TRUE(same(run(model, options(cached.caching)), expected));
+  EXPECT_TRUE(same(run_model(model, options(cached.caching)), expected));
   EXPECT_EQ(cached.packed, ++made);
   EXPECT_TRUE(cached.warned.empty());
 }
@@ -203,7 +203,7 @@ TEST(WeightCacheRunner, AnotherSourceIsAnotherFile) {
   const Scratch scratch;
   Cached cached(scratch.path);
   const std::string model = copy_of_model("qwen2", scratch.path + "/a");
-  const auto expected = run(model, options(cached.caching));
+  const auto expected = run_model(model, options(cached.caching));
   const std::string weights = model + "/model.safetensors";
   ASSERT_TRUE(fs::exists(weights));
   // The same size and name, even the same time of modification, but other bytes.
@@ -217,13 +217,13 @@ TEST(WeightCacheRunner, AnotherSourceIsAnotherFile) {
   }
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(::utimensat(AT_FDCWD, weights.c_str(), times, 0), 0);
-  EXPECT_FALSE(same(run(model, options(cached.caching)), expected));
+  EXPECT_FALSE(same(run_model(model, options(cached.caching)), expected));
   EXPECT_EQ(cached.packed, 2);
   EXPECT_EQ(cached.caching->cache->list().size(), 2u);
   // Another dtype too.
   RunnerOptions other = options(cached.caching);
   other.dtype = "float32";
-  run(model, other);
+  run_model(model, other);
   EXPECT_EQ(cached.packed, 3);
 }
 
@@ -234,12 +234,12 @@ TEST(WeightCacheRunner, TheSourceMayBeOverwrittenOnceLoaded) {
       Cached cached(scratch.path);
       const std::string model = copy_of_model("qwen2", scratch.path + "/a");
       const auto how = options(with_cache ? cached.caching : nullptr);
-      if (with_cache && made_before) run(model, how);
+      if (with_cache && made_before) run_model(model, how);
       auto source = ModelSource::open(model);
       ASSERT_TRUE(source);
       auto runner = LocalModelRunner::create(*std::move(source), how);
       ASSERT_TRUE(runner);
-      const auto expected = run(model, how);
+      const auto expected = run_model(model, how);
       const std::string weights = model + "/model.safetensors";
       write_all(weights, std::string(fs::file_size(weights), '\x55'));
       fs::resize_file(weights, 10);
@@ -253,7 +253,7 @@ TEST(WeightCacheRunner, TheSourceMayBeOverwrittenOnceLoaded) {
 
 TEST(WeightCacheRunner, WithoutAPlaceForItAModelRunsAndIsToldWhyOnce) {
   const std::string model = kTinyModels + "llama";
-  const auto expected = run(model, options(nullptr));
+  const auto expected = run_model(model, options(nullptr));
   const Scratch scratch;
   const auto loads = [&](Cached& cached, StatusCode why) {
     auto source = ModelSource::open(model);
@@ -297,7 +297,7 @@ TEST(WeightCacheRunner, WhatAnotherProcessMakesIsLeftToIt) {
   Cached cached(scratch.path);
   std::vector<std::string> said;
   cached.caching->say = [&](std::string_view line) { said.emplace_back(line); };
-  run(kTinyModels + "llama", options(cached.caching));
+  run_model(kTinyModels + "llama", options(cached.caching));
   const std::string path = only_file(cached), key = PackedFile::read_head(path)->key;
   ASSERT_EQ(::unlink(path.c_str()), 0);
   {
@@ -321,12 +321,12 @@ TEST(WeightShare, RunnersUseTheSameBytes) {
   for (const char* name : {"llama", "llama_gguf_quantized/model.gguf", "gpt2"}) {
     SCOPED_TRACE(name);
     const std::string model = kTinyModels + name;
-    const auto alone = run(model, {.max_num_batched_tokens = 16, .num_blocks = 16});
+    const auto alone = run_model(model, {.max_num_batched_tokens = 16, .num_blocks = 16});
     for (const bool mapped : {false, true}) {
       Cached cached(scratch.path + "/" + std::to_string(mapped));
       if (mapped) {  // by an earlier process
         Cached before(scratch.path + "/" + std::to_string(mapped));
-        run(model, options(before.caching));
+        run_model(model, options(before.caching));
       } else {
         cached.caching->cache.reset();
       }

@@ -11,8 +11,8 @@ namespace pagoda {
 namespace {
 
 namespace json = boost::json;
-using testing::fixture;
 using testing::GgufBuilder;
+using testing::loader_fixture;
 using testing::read_binary;
 using testing::ScratchFolder;
 
@@ -28,7 +28,7 @@ json::value json_of(const std::string& path) {
   return json::parse(text);
 }
 
-void expect_refused(const std::string& path, std::string_view why) {
+void expect_undescribed(const std::string& path, std::string_view why) {
   const Result<Description> description = describe(path);
   ASSERT_FALSE(description) << path;
   EXPECT_NE(description.error().message().find(why), std::string::npos) << description.error().message();
@@ -36,7 +36,7 @@ void expect_refused(const std::string& path, std::string_view why) {
 }
 
 TEST(Describe, Gguf) {
-  const json::value out = json_of(fixture("all_types.gguf"));
+  const json::value out = json_of(loader_fixture("all_types.gguf"));
   EXPECT_EQ(out.at("format"), "gguf");
   EXPECT_EQ(out.at("version"), 3);
   EXPECT_EQ(out.at("supported"), true);
@@ -58,7 +58,7 @@ TEST(Describe, LatentAttention) {
 }
 
 TEST(Describe, WhatCannotBeRun) {
-  const json::value vocabulary = json_of(fixture("vocab_only.gguf"));
+  const json::value vocabulary = json_of(loader_fixture("vocab_only.gguf"));
   EXPECT_EQ(vocabulary.at("supported"), false);
   EXPECT_EQ(vocabulary.at("architecture"), "falcon");
 
@@ -74,13 +74,15 @@ TEST(Describe, WhatCannotBeRun) {
 }
 
 TEST(Describe, FolderAndItsParts) {
-  const json::value folder = json_of(fixture("sharded"));
+  const json::value folder = json_of(loader_fixture("sharded"));
   EXPECT_EQ(folder.at("format"), "hugging_face");
   EXPECT_EQ(folder.at("supported"), true);
   EXPECT_EQ(folder.at("num_tensors"), 3) << "the mask is listed too";
-  EXPECT_EQ(json_of(fixture("sharded/config.json")).at("config").at("hidden_size"), 8);
-  EXPECT_EQ(json_of(fixture("sharded/model-00001-of-00002.safetensors")).at("weight_bytes"), 16 * 8 * 4);
-  EXPECT_EQ(json_of(fixture("sharded/model.safetensors.index.json")).at("format"), "safetensors.index.json");
+  EXPECT_EQ(json_of(loader_fixture("sharded/config.json")).at("config").at("hidden_size"), 8);
+  EXPECT_EQ(json_of(loader_fixture("sharded/model-00001-of-00002.safetensors")).at("weight_bytes"),
+            16 * 8 * 4);
+  EXPECT_EQ(json_of(loader_fixture("sharded/model.safetensors.index.json")).at("format"),
+            "safetensors.index.json");
 
   const ScratchFolder scratch;
   const std::string tokenizer = scratch.write(
@@ -94,19 +96,20 @@ TEST(Describe, FolderAndItsParts) {
 
 TEST(Describe, RefusesMalformedFiles) {
   const ScratchFolder scratch;
-  expect_refused(scratch.path() + "/absent.gguf", "there is no model");
-  expect_refused(scratch.path(), "holds no model");
-  expect_refused(scratch.write("a.gguf", "GGU"), "not a GGUF file");
-  expect_refused(scratch.write("b.gguf", read_binary(fixture("all_types.gguf")).substr(0, 5000)),
-                 "past the end");
-  expect_refused(scratch.write("c.safetensors", "x"), "too short");
-  expect_refused(scratch.write("tokenizer.json", "{"), "not well-formed JSON");
-  expect_refused(scratch.write("tokenizer.json", "[]"), "not a JSON object");
-  expect_refused(scratch.write("tokenizer.json", "{}"), "has no 'model' object");
-  expect_refused(scratch.write("tokenizer.json", R"({"model":{}})"), "'model.vocab'");
-  expect_refused(scratch.write("tokenizer.json", std::string(1'000'000, '[')), "not well-formed JSON");
-  expect_refused(scratch.write("config.json", R"({"model_type":"llama","hidden_size":[]})"), "'hidden_size'");
-  expect_refused(
+  expect_undescribed(scratch.path() + "/absent.gguf", "there is no model");
+  expect_undescribed(scratch.path(), "holds no model");
+  expect_undescribed(scratch.write("a.gguf", "GGU"), "not a GGUF file");
+  expect_undescribed(scratch.write("b.gguf", read_binary(loader_fixture("all_types.gguf")).substr(0, 5000)),
+                     "past the end");
+  expect_undescribed(scratch.write("c.safetensors", "x"), "too short");
+  expect_undescribed(scratch.write("tokenizer.json", "{"), "not well-formed JSON");
+  expect_undescribed(scratch.write("tokenizer.json", "[]"), "not a JSON object");
+  expect_undescribed(scratch.write("tokenizer.json", "{}"), "has no 'model' object");
+  expect_undescribed(scratch.write("tokenizer.json", R"({"model":{}})"), "'model.vocab'");
+  expect_undescribed(scratch.write("tokenizer.json", std::string(1'000'000, '[')), "not well-formed JSON");
+  expect_undescribed(scratch.write("config.json", R"({"model_type":"llama","hidden_size":[]})"),
+                     "'hidden_size'");
+  expect_undescribed(
       scratch.write(
           "headless.gguf",
           GgufBuilder().string("general.architecture", "llama").tensor("t", {1}, 0, "xxxx").build()),

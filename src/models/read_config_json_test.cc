@@ -27,7 +27,7 @@ using testing::with_mixture;
 // Goal: absent and null fields get the values that transformers gives them. Method: each case's
 // expectation was written by transformers itself (tests/fixtures/make_models.py).
 TEST(ConfigJson, AgreesWithTransformers) {
-  const std::string text = testing::read_binary(testing::fixture("config_cases.json"));
+  const std::string text = testing::read_binary(testing::loader_fixture("config_cases.json"));
   ASSERT_FALSE(text.empty());
   const json::value cases = json::parse(text);
   EXPECT_GT(cases.as_array().size(), 30u);
@@ -457,7 +457,7 @@ std::string all_of(const ModelInfo& model) {
 
 // Absent fields are what transformers would have written. The fixture is made by make_config_defaults.py.
 TEST(ConfigJson, DefaultsAreTransformers) {
-  const json::value all = json::parse(testing::read_binary(testing::fixture("config_defaults.json")));
+  const json::value all = json::parse(testing::read_binary(testing::loader_fixture("config_defaults.json")));
   EXPECT_GT(all.as_object().size(), 45u);
   for (const auto& [name, written] : all.as_object()) {
     SCOPED_TRACE(std::string(name));
@@ -477,7 +477,7 @@ TEST(ConfigJson, DefaultsAreTransformers) {
 }
 
 TEST(ConfigJson, ReadsTheSharedModels) {
-  const std::string models = testing::shared_data("models");
+  const std::string models = testing::shared_path("models");
   if (models.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
   for (const char* name :
        {"stories260K", "tiny_gpt2", "tiny_gpt2_random", "tiny_llama", "tiny_mistral", "tiny_opt",

@@ -59,7 +59,7 @@ Result<ModelInfo> config_of(const GgufBuilder& builder) {
   return read_gguf_config(*file);
 }
 
-void expect_refused(const GgufBuilder& builder, std::string_view why) {
+void expect_no_config(const GgufBuilder& builder, std::string_view why) {
   const Result<ModelInfo> config = config_of(builder);
   ASSERT_FALSE(config) << why;
   EXPECT_NE(config.error().message().find(why), std::string::npos) << config.error().message();
@@ -113,10 +113,10 @@ TEST(GgufConfig, LatentAttention) {
   }
   EXPECT_EQ(first<LatentAttentionConfig>(*config_of(newer(24))).query_rank, 0);
   EXPECT_EQ(first<LatentAttentionConfig>(*config_of(older)).query_rank, 20);
-  expect_refused(newer(8), "latent attention");  // nothing of a head meets the latent vector
-  expect_refused(file(0), "attention.kv_lora_rank' must be positive");
-  expect_refused(file(0xffffffff), "kv_lora_rank");
-  expect_refused(llama("deepseek2").u32("deepseek2.rope.dimension_count", 8), "kv_lora_rank");
+  expect_no_config(newer(8), "latent attention");  // nothing of a head meets the latent vector
+  expect_no_config(file(0), "attention.kv_lora_rank' must be positive");
+  expect_no_config(file(0xffffffff), "kv_lora_rank");
+  expect_no_config(llama("deepseek2").u32("deepseek2.rope.dimension_count", 8), "kv_lora_rank");
 }
 
 TEST(GgufConfig, ReadsWhatIsWritten) {
@@ -217,8 +217,8 @@ TEST(GgufConfig, Gemma3WithItsWindowsAndScales) {
   config = config_of(GgufBuilder(gemma).u32("gemma3.attention.sliding_window_pattern", 2));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(windows(*config), (Windows{16, 0}));
-  expect_refused(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
-                 "not given for every layer");
+  expect_no_config(GgufBuilder(gemma).array<std::uint8_t>("gemma3.attention.sliding_window_pattern", 7, {0}),
+                   "not given for every layer");
   config = config_of(llama("gemma3", 62));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_FLOAT_EQ(attention_of(*config).scale, 0.25f) << "the 27B model: width 64, 4 heads";
@@ -236,7 +236,7 @@ TEST(GgufConfig, Variants) {
   EXPECT_FLOAT_EQ(attention_of(*config).scale, 0.25f);
   EXPECT_FLOAT_EQ(config->decoder.logit_scale, 0.125f);
   EXPECT_TRUE(config->decoder.interleaved_rows);
-  expect_refused(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
+  expect_no_config(llama("granite").f32("granite.logit_scale", 0.0f), "logit scale");
   config = config_of(llama("smollm3", 4));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(testing::rotating(*config), (std::vector<bool>{true, true, true, false}));
@@ -279,7 +279,7 @@ TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
   EXPECT_FLOAT_EQ(attention_of(*config).softcap, 50);
   EXPECT_FLOAT_EQ(config->decoder.logit_softcap, 30);
   EXPECT_EQ(windows(*config), (Windows{8, 0, 8, 0}));
-  expect_refused(llama("gemma2").f32("gemma2.attn_logit_softcapping", -1.0f), "soft cap");
+  expect_no_config(llama("gemma2").f32("gemma2.attn_logit_softcapping", -1.0f), "soft cap");
   config = config_of(llama("stablelm").f32("stablelm.attention.layer_norm_epsilon", 1e-5f));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_FALSE(config->decoder.layers.front().parallel);
@@ -289,39 +289,42 @@ TEST(GgufConfig, SoftCapsAndHalvesThatSeeTheSame) {
 }
 
 TEST(GgufConfig, RefusesByName) {
-  expect_refused(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
-  expect_refused(llama("rwkv7"), "architecture 'rwkv7' is not supported; docs/models.md lists all that are");
-  expect_refused(llama("qwen4"), "the nearest that is: qwen");
-  expect_refused(GgufBuilder()
-                     .string("general.architecture", "llama")
-                     .string("general.type", "adapter")
-                     .string("adapter.type", "lora")
-                     .string("general.base_model.0.name", "Llama 3.1 8B"),
-                 "the file is an adapter (lora) of Llama 3.1 8B, not a model");
-  expect_refused(llama().u32("llama.expert_count", 8), "'llama.expert_used_count' is missing");
-  expect_refused(llama().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9),
-                 "cannot use 9 of 8 experts");
-  expect_refused(llama()
-                     .u32("llama.expert_count", 8)
-                     .u32("llama.expert_used_count", 2)
-                     .u32("llama.expert_gating_func", 7),
-                 "'expert_gating_func' = 7 is not supported; supported: 1, 2, 3");
-  expect_refused(llama().string("llama.rope.scaling.type", "yarrow"),
-                 "rope scaling type 'yarrow' is not supported");
-  expect_refused(llama().string("llama.rope.scaling.type", "yarn").f32("llama.rope.freq_base", 0.5f),
-                 "rope theta");
-  expect_refused(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
-  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4, 2}), "entries for");
-  expect_refused(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}), "not a multiple");
-  expect_refused(uneven({2, 4}, {2, 1}, {64, 0}), "feed-forward size is 0");
-  expect_refused(uneven({2, 4}, {2, 1}, {64, 96, 96}), "entries for");
-  expect_refused(llama().f32("llama.attention.new_scale", 0.5f),
-                 "'llama.attention.new_scale' is not supported");
-  expect_refused(llama().u32("llama.attention.head_count_kv", 3), "not a multiple");
-  expect_refused(llama().u32("llama.attention.value_length", 8), "value heads");
-  expect_refused(llama().string("llama.attention.head_count_kv", "x"), "must be an integer");
-  expect_refused(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
-  expect_refused(GgufBuilder().string("general.architecture", "llama"), "is missing");
+  expect_no_config(GgufBuilder().u32("a", 1), "'general.architecture' is missing");
+  expect_no_config(llama("rwkv7"),
+                   "architecture 'rwkv7' is not supported; docs/models.md lists all that are");
+  expect_no_config(llama("qwen4"), "the nearest that is: qwen");
+  expect_no_config(GgufBuilder()
+                       .string("general.architecture", "llama")
+                       .string("general.type", "adapter")
+                       .string("adapter.type", "lora")
+                       .string("general.base_model.0.name", "Llama 3.1 8B"),
+                   "the file is an adapter (lora) of Llama 3.1 8B, not a model");
+  expect_no_config(llama().u32("llama.expert_count", 8), "'llama.expert_used_count' is missing");
+  expect_no_config(llama().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9),
+                   "cannot use 9 of 8 experts");
+  expect_no_config(llama()
+                       .u32("llama.expert_count", 8)
+                       .u32("llama.expert_used_count", 2)
+                       .u32("llama.expert_gating_func", 7),
+                   "'expert_gating_func' = 7 is not supported; supported: 1, 2, 3");
+  expect_no_config(llama().string("llama.rope.scaling.type", "yarrow"),
+                   "rope scaling type 'yarrow' is not supported");
+  expect_no_config(llama().string("llama.rope.scaling.type", "yarn").f32("llama.rope.freq_base", 0.5f),
+                   "rope theta");
+  expect_no_config(llama().f32("llama.attention.scale", 0.5f), "'llama.attention.scale' is not supported");
+  expect_no_config(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 4, 2}),
+                   "entries for");
+  expect_no_config(llama().array<std::uint32_t>("llama.attention.head_count_kv", 4, {2, 3}),
+                   "not a multiple");
+  expect_no_config(uneven({2, 4}, {2, 1}, {64, 0}), "feed-forward size is 0");
+  expect_no_config(uneven({2, 4}, {2, 1}, {64, 96, 96}), "entries for");
+  expect_no_config(llama().f32("llama.attention.new_scale", 0.5f),
+                   "'llama.attention.new_scale' is not supported");
+  expect_no_config(llama().u32("llama.attention.head_count_kv", 3), "not a multiple");
+  expect_no_config(llama().u32("llama.attention.value_length", 8), "value heads");
+  expect_no_config(llama().string("llama.attention.head_count_kv", "x"), "must be an integer");
+  expect_no_config(llama().u32("llama.rope.dimension_count", 17), "rotary dimension 17");
+  expect_no_config(GgufBuilder().string("general.architecture", "llama"), "is missing");
   EXPECT_TRUE(config_of(llama().f32("llama.some_future_scale", 0.0f))) << "an option that is off is harmless";
 }
 
@@ -331,7 +334,7 @@ TEST(GgufConfig, SizesOfStatesThatNoLayerHas) {
     EXPECT_TRUE(config_of(
         llama(name).u32(concat(name, ".ssm.conv_kernel"), 4).u32(concat(name, ".ssm.state_size"), 128)));
   EXPECT_TRUE(config_of(llama("granite").u32("granite.expert_shared_feed_forward_length", 128)));
-  expect_refused(llama().u32("llama.ssm.conv_kernel", 4), "'llama.ssm.conv_kernel' is not supported");
+  expect_no_config(llama().u32("llama.ssm.conv_kernel", 4), "'llama.ssm.conv_kernel' is not supported");
 }
 
 TEST(GgufConfig, ClipsAndExperts) {
@@ -339,8 +342,8 @@ TEST(GgufConfig, ClipsAndExperts) {
       llama("mpt").f32("mpt.attention.layer_norm_epsilon", 1e-5f).f32("mpt.attention.clamp_kqv", 6));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_FLOAT_EQ(attention_of(*config).clip, 6);
-  expect_refused(llama("phimoe").u32("phimoe.expert_count", 4).u32("phimoe.expert_used_count", 1),
-                 "'phimoe.expert_used_count' other than 2");
+  expect_no_config(llama("phimoe").u32("phimoe.expert_count", 4).u32("phimoe.expert_used_count", 1),
+                   "'phimoe.expert_used_count' other than 2");
 }
 
 // Converters lose what these would need.
@@ -348,7 +351,7 @@ TEST(GgufConfig, RefusesWhatFilesCannotSay) {
   const GgufBuilder olmo = llama("olmo").f32("olmo.attention.layer_norm_epsilon", 1e-5f);
   EXPECT_TRUE(config_of(olmo));
   for (const char* name : {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_qkv.bias"})
-    expect_refused(GgufBuilder(olmo).tensor(name, {1}, 0, "1234"), concat("tensor '", name, "'"));
+    expect_no_config(GgufBuilder(olmo).tensor(name, {1}, 0, "1234"), concat("tensor '", name, "'"));
 
   GgufBuilder falcon = llama("falcon-h1");
   for (const auto& [key, value] : {std::pair("falcon-h1.ssm.conv_kernel", 4u),
@@ -358,7 +361,7 @@ TEST(GgufConfig, RefusesWhatFilesCannotSay) {
                                    {"falcon-h1.ssm.inner_size", 64u}})
     falcon.u32(key, value);
   falcon.tensor("blk.0.ssm_out.weight", {1}, 0, "1234").tensor("blk.1.ssm_out.weight", {1}, 0, "1234");
-  expect_refused(falcon, "no head (output.weight)");
+  expect_no_config(falcon, "no head (output.weight)");
   auto config = config_of(GgufBuilder(falcon).f32("falcon-h1.logit_scale", 0.25f));
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_FLOAT_EQ(config->decoder.logit_scale, 0.25f);
@@ -407,14 +410,14 @@ TEST(GgufConfig, LayersMayDifferInAnyFamily) {
 }
 
 TEST(GgufConfig, ReadsTheFixtureAndTheSharedModel) {
-  const Result<GgufFile> fixture = GgufFile::open(testing::fixture("all_types.gguf"));
+  const Result<GgufFile> fixture = GgufFile::open(testing::loader_fixture("all_types.gguf"));
   ASSERT_TRUE(fixture) << fixture.error().message();
   const Result<ModelInfo> config = read_gguf_config(*fixture);
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->name, "every type");
   EXPECT_EQ(attention_of(*config).num_kv_heads, 2);
 
-  const std::string path = testing::shared_data("models/stories260K/stories260K.gguf");
+  const std::string path = testing::shared_path("models/stories260K/stories260K.gguf");
   if (path.empty()) GTEST_SKIP() << "the shared test data is not on this machine";
   const Result<GgufFile> stories = GgufFile::open(path);
   ASSERT_TRUE(stories) << stories.error().message();

@@ -39,7 +39,7 @@ Result<ModelInfo> read_gguf(const GgufBuilder& builder) {
   return read_gguf_config(*file);
 }
 
-GgufBuilder llama(float theta = 7000) {
+GgufBuilder rope_llama(float theta = 7000) {
   GgufBuilder builder;
   builder.string("general.architecture", "llama")
       .u32("llama.context_length", 96)
@@ -71,7 +71,7 @@ void expect_row(const json::object& row, const Rotation& rotation) {
 
 class RopeKeys : public ::testing::Test {
  protected:
-  RopeKeys() : rows_(json::parse(testing::read_binary(testing::fixture("../rope.json"))).as_array()) {}
+  RopeKeys() : rows_(json::parse(testing::read_binary(testing::loader_fixture("../rope.json"))).as_array()) {}
   json::array rows_;
 };
 
@@ -100,7 +100,7 @@ TEST_F(RopeKeys, OfConvertersFiles) {
     const json::object& row = each.as_object();
     if (row.at("gguf").is_null()) continue;
     SCOPED_TRACE(std::string(row.at("name").as_string()));
-    GgufBuilder builder = llama();
+    GgufBuilder builder = rope_llama();
     std::map<std::string, std::vector<float>> tensors;
     for (const auto& [key, value] : row.at("gguf").as_object()) {
       const std::string full = "llama." + std::string(key);
@@ -139,8 +139,8 @@ TEST(RopeKeysOfLlamaCpp, AreUnderstood) {
   };
   {
     SCOPED_TRACE("a scale without a type, and beside one");
-    expect(llama().f32("llama.rope.scaling.attn_factor", 1.4f), second, 1.4);
-    expect(llama()
+    expect(rope_llama().f32("llama.rope.scaling.attn_factor", 1.4f), second, 1.4);
+    expect(rope_llama()
                .string("llama.rope.scaling.type", "linear")
                .f32("llama.rope.scaling.factor", 4)
                .f32("llama.rope.scaling.attn_factor", 1.4f),
@@ -148,12 +148,13 @@ TEST(RopeKeysOfLlamaCpp, AreUnderstood) {
   }
   {
     SCOPED_TRACE("factors without a type, under the old name, and without effect");
-    expect(llama().f32("llama.rope.scaling.factor", 4), second / 4, 1);
-    expect(llama().f32("llama.rope.scale_linear", 4), second / 4, 1);
-    expect(llama().f32("llama.rope.scaling.factor", 0), second, 1);
-    expect(llama().string("llama.rope.scaling.type", "none").f32("llama.rope.scaling.factor", 4), second, 1);
+    expect(rope_llama().f32("llama.rope.scaling.factor", 4), second / 4, 1);
+    expect(rope_llama().f32("llama.rope.scale_linear", 4), second / 4, 1);
+    expect(rope_llama().f32("llama.rope.scaling.factor", 0), second, 1);
+    expect(rope_llama().string("llama.rope.scaling.type", "none").f32("llama.rope.scaling.factor", 4), second,
+           1);
   }
-  const GgufBuilder yarn = llama()
+  const GgufBuilder yarn = rope_llama()
                                .string("llama.rope.scaling.type", "yarn")
                                .f32("llama.rope.scaling.factor", 3)
                                .u32("llama.rope.scaling.original_context_length", 24);
@@ -180,10 +181,11 @@ TEST(RopeKeysOfLlamaCpp, AreUnderstood) {
 
 // A base of layers with windows is that of all families that have any; others do without.
 TEST(RopeKeysOfLlamaCpp, BaseOfWindows) {
-  auto read = read_gguf(llama().f32("llama.rope.freq_base_swa", 300));
+  auto read = read_gguf(rope_llama().f32("llama.rope.freq_base_swa", 300));
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->decoder.ropes.size(), 1u);
-  read = read_gguf(llama().f32("llama.rope.freq_base_swa", 300).u32("llama.attention.sliding_window", 8));
+  read =
+      read_gguf(rope_llama().f32("llama.rope.freq_base_swa", 300).u32("llama.attention.sliding_window", 8));
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->decoder.layers[1].attention()->rope, 1);
   EXPECT_FLOAT_EQ(read->decoder.ropes[1].theta, 300);

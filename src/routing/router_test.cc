@@ -33,7 +33,7 @@ void store(CacheObserver& cache, const std::vector<TokenId>& ids, std::uint64_t 
   }
 }
 
-class KvAwareRouter : public testing::Test {
+class KvAwareRouter : public ::testing::Test {
  protected:
   KvAwareRouter() {
     for (std::size_t i = 0; i < 2; ++i) caches_.push_back(router_->cache_observer(i));

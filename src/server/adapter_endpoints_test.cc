@@ -8,7 +8,7 @@
 namespace pagoda {
 namespace {
 
-class AdapterEndpoints : public testing::Test {
+class AdapterEndpoints : public ::testing::Test {
  protected:
   AdapterEndpoints() {
     EXPECT_TRUE(adapters.load("sql", "/adapters/sql", false));
@@ -203,7 +203,7 @@ TEST_F(AdapterEndpoints, ArePermittedByAFlagToAdministratorsAlone) {
     EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"a","lora":[{"id":0,"scale":1}]})").status, 400);
   }
   ServerConfig config = updating();
-  config.api_key_file = testing::TempDir() + "pagoda_keys_adapters.yaml";
+  config.api_key_file = ::testing::TempDir() + "pagoda_keys_adapters.yaml";
   std::ofstream(config.api_key_file) << "keys:\n- {name: alice, key: alices}\n"
                                         "- {name: ops, key: opss, role: admin}\n";
   RunningServer running(config, nullptr, &adapters);

@@ -66,7 +66,7 @@ TEST(ControlEndpoints, WhatIsWrongIsSaid) {
 
 TEST(ControlEndpoints, AreForAdministratorsWhereThereAreKeys) {
   ServerConfig config;
-  config.api_key_file = testing::TempDir() + "pagoda_keys_control.yaml";
+  config.api_key_file = ::testing::TempDir() + "pagoda_keys_control.yaml";
   std::ofstream(config.api_key_file) << "keys:\n- {name: alice, key: alices}\n"
                                         "- {name: ops, key: opss, role: admin}\n";
   RunningServer running(config);

@@ -6,11 +6,11 @@
 namespace pagoda {
 namespace {
 
-class KeysOverHttp : public testing::Test {
+class KeysOverHttp : public ::testing::Test {
  protected:
   static ServerConfig with_file(const std::string& text) {
     ServerConfig config;
-    config.api_key_file = testing::TempDir() + "pagoda_keys_http.yaml";
+    config.api_key_file = ::testing::TempDir() + "pagoda_keys_http.yaml";
     std::ofstream(config.api_key_file) << text;
     return config;
   }

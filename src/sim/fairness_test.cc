@@ -19,7 +19,7 @@ WorkloadRequest of(const char* tenant, WorkloadRequest request, std::int32_t wei
   return request;
 }
 
-SimulationOptions options_for(const char* policy, std::int32_t max_num_seqs = 256) {
+SimulationOptions policy_options(const char* policy, std::int32_t max_num_seqs = 256) {
   CostModel cost = plain_cost_model();
   cost.kv_cache_bytes = 1024.0 * 1024 * 256;
   EngineFlags flags;
@@ -32,7 +32,7 @@ SimulationOptions options_for(const char* policy, std::int32_t max_num_seqs = 25
   return options;
 }
 
-struct Figures {
+struct TenantFigures {
   std::vector<double> light_ttft;
   double end_s = 0, longest_step_s = 0;
   std::int64_t preemptions = 0;
@@ -45,7 +45,8 @@ struct Figures {
 };
 
 // 500 requests of the heavy tenant are in flight from the start on, and as many more wait as it takes.
-Figures run(const SimulationOptions& options, std::int32_t num_heavy, std::int32_t heavy_output) {
+TenantFigures run_tenants(const SimulationOptions& options, std::int32_t num_heavy,
+                          std::int32_t heavy_output) {
   constexpr double light_every_s = 5, until_s = 150;
   std::vector<WorkloadRequest> requests;
   for (std::int32_t i = 0; i < num_heavy; ++i) {
@@ -60,7 +61,7 @@ Figures run(const SimulationOptions& options, std::int32_t num_heavy, std::int32
   std::vector<bool> is_light;
   for (const WorkloadRequest& request : requests) is_light.push_back(request.tenant == "light");
   ListWorkload workload(std::move(requests));
-  Figures out;
+  TenantFigures out;
   SimulationCallbacks callbacks;
   callbacks.on_outcome = [&](const SimulatedOutcome& outcome) {
     EXPECT_EQ(outcome.reason, "length");
@@ -85,9 +86,9 @@ TEST(Fairness, ALightClientHardlyNoticesAHeavyOne) {
   };
   for (const auto& [seqs, num_heavy, heavy_output] : {Case{256, 2900, 24}, {16, 2900, 24}, {64, 1100, 200}}) {
     SCOPED_TRACE(seqs);
-    const Figures alone = run(options_for("fair", seqs), 0, 0);
-    const Figures beside = run(options_for("fair", seqs), num_heavy, heavy_output);
-    const Figures before = run(options_for("fcfs", seqs), num_heavy, heavy_output);
+    const TenantFigures alone = run_tenants(policy_options("fair", seqs), 0, 0);
+    const TenantFigures beside = run_tenants(policy_options("fair", seqs), num_heavy, heavy_output);
+    const TenantFigures before = run_tenants(policy_options("fcfs", seqs), num_heavy, heavy_output);
     const double bound = 2 * alone.p99() + 0.150 + beside.longest_step_s;
     std::printf(
         "%d sequences: light alone %.3f s, beside heavy %.3f s of %.3f allowed (fcfs %.1f s); all done in "
@@ -113,7 +114,7 @@ TEST(Fairness, BackloggedTenantsGetServiceByWeight) {
                             i % 2 == 0 ? 1 : 3));
     }
     ListWorkload workload(std::move(requests));
-    SimulationOptions options = options_for("fair", seqs);
+    SimulationOptions options = policy_options("fair", seqs);
     options.max_seconds = 120;
     std::map<std::int64_t, std::map<std::string, double>> seconds;  // tokens computed, by second
     SimulationCallbacks callbacks;
@@ -144,7 +145,7 @@ TEST(Fairness, CostsNoThroughput) {
     for (int i = 0; i < 3000; ++i)
       requests.push_back(of(i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "c", request_at(0, 40, 24), 1 + i % 3));
     ListWorkload workload(std::move(requests));
-    const auto summary = simulate(options_for(policy), workload);
+    const auto summary = simulate(policy_options(policy), workload);
     EXPECT_TRUE(summary);
     return summary->duration_s;
   };

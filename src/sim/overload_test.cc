@@ -23,14 +23,14 @@ struct Load {
   double length_spread = 0;  // spread of prompts and answers, relative
 };
 
-struct Figures {
+struct OverloadFigures {
   double in_time_per_s = 0;  // ended within 5 s
   double ttft_p99 = 0, ttft_max = 0;
   double tokens_per_s = 0;  // output tokens
   std::int64_t refused = 0, late = 0, completed = 0;
 };
 
-Figures run(const Load& load) {
+OverloadFigures run_overload(const Load& load) {
   CostModel cost = plain_cost_model();
   cost.kv_cache_bytes = 1024.0 * 1024 * 256;  // never short
   EngineFlags flags;
@@ -55,7 +55,7 @@ Figures run(const Load& load) {
     requests.push_back(request);
   }
   ListWorkload workload(std::move(requests));
-  Figures out;
+  OverloadFigures out;
   std::vector<double> ttft;
   std::int64_t in_time = 0, tokens = 0;
   SimulationCallbacks callbacks;
@@ -92,21 +92,21 @@ Figures run(const Load& load) {
 
 TEST(Overload, TheFirstTokenComesAsPromised) {
   for (const double times : {3.0, 10.0}) {
-    const Figures ten = run({.times = times, .promise_s = 10});
+    const OverloadFigures ten = run_overload({.times = times, .promise_s = 10});
     EXPECT_LE(ten.ttft_p99, 15);
     EXPECT_GT(ten.refused, 0);
     EXPECT_GT(ten.tokens_per_s, 0.95 * kCapacity * kOutput) << "the machine stays busy";
-    const Figures one = run({.times = times, .promise_s = 1});
+    const OverloadFigures one = run_overload({.times = times, .promise_s = 1});
     EXPECT_LE(one.ttft_p99, 1.5);
     EXPECT_GT(one.tokens_per_s, 0.9 * kCapacity * kOutput);
-    const Figures mixed = run({.times = times, .promise_s = 1, .length_spread = 0.9});
+    const OverloadFigures mixed = run_overload({.times = times, .promise_s = 1, .length_spread = 0.9});
     EXPECT_LE(mixed.ttft_p99, 1.5);
     EXPECT_GT(mixed.tokens_per_s, 0.85 * kCapacity * kOutput);
   }
 }
 
 TEST(Overload, WithoutAPromiseEverybodyWaits) {
-  EXPECT_GT(run({.times = 3}).ttft_p99, 30) << "else the others show nothing";
+  EXPECT_GT(run_overload({.times = 3}).ttft_p99, 30) << "else the others show nothing";
 }
 
 void expect_useful(const Load& load) {
@@ -115,7 +115,7 @@ void expect_useful(const Load& load) {
   for (int i = 0; i < 4; ++i) {
     Load at = load;
     at.times = kTimes[i];
-    const Figures figures = run(at);
+    const OverloadFigures figures = run_overload(at);
     in_time[i] = figures.in_time_per_s;
     EXPECT_LE(figures.late, 0.05 * static_cast<double>(figures.completed)) << "work for nobody";
   }

@@ -15,7 +15,7 @@ struct Served {
   double batch = 0;         // requests in a step
 };
 
-Served run(const std::string& model, double rate, const EngineFlags& flags) {
+Served run_paper_load(const std::string& model, double rate, const EngineFlags& flags) {
   const auto cost = named_cost_model(concat("paper/", model));
   EXPECT_TRUE(cost);
   auto options = simulation_options(flags, *cost);
@@ -51,9 +51,10 @@ struct Range {
 };
 
 void holds_order_and_ratios(const std::string& model, double rate, Range over_oracle, Range over_max) {
-  const Served vllm = run(model, rate, whole_prompts());
-  const Served oracle = run(model, rate, orca("oracle")), pow2 = run(model, rate, orca("pow2")),
-               most = run(model, rate, orca("max"));
+  const Served vllm = run_paper_load(model, rate, whole_prompts());
+  const Served oracle = run_paper_load(model, rate, orca("oracle")),
+               pow2 = run_paper_load(model, rate, orca("pow2")),
+               most = run_paper_load(model, rate, orca("max"));
   EXPECT_GT(vllm.batch, oracle.batch);
   EXPECT_GT(oracle.batch, pow2.batch);
   EXPECT_GT(pow2.batch, most.batch);

@@ -95,7 +95,7 @@ TEST(Planner, TheReplicasOfARateHoldItAndOneLessDoesNot) {
 }
 
 TEST(Planner, ATraceIsRepeatedUntilItsRunsAreLongEnough) {
-  const std::string path = testing::TempDir() + "/plan_trace.jsonl";
+  const std::string path = ::testing::TempDir() + "/plan_trace.jsonl";
   std::FILE* file = std::fopen(path.c_str(), "w");
   ASSERT_NE(file, nullptr);
   for (int i = 0; i < 10; ++i)

@@ -71,7 +71,7 @@ TEST(SimulatedPageMapper, WithoutThePagesOfADriverMappingIsFree) {
   EXPECT_EQ(mapped_block_bytes(model, 16, 1, 1), 0);
 }
 
-SimulationSummary run(const CostModel& cost, const char* manager, bool ahead) {
+SimulationSummary run_pages(const CostModel& cost, const char* manager, bool ahead) {
   EngineFlags flags;
   flags.kv_manager = manager;
   flags.kv_cache_memory_bytes = 64 << 20;  // memory never binds: the same steps
@@ -87,14 +87,15 @@ SimulationSummary run(const CostModel& cost, const char* manager, bool ahead) {
 
 TEST(SimulatedPageMapper, VirtualIsPagedPlusItsMappings) {
   CostModel cost = plain_cost_model();
-  const SimulationSummary paged = run(cost, "paged", true), free = run(cost, "virtual", true);
+  const SimulationSummary paged = run_pages(cost, "paged", true), free = run_pages(cost, "virtual", true);
   EXPECT_EQ(paged.busy_s, free.busy_s);
   EXPECT_EQ(paged.mapping.calls, 0);
   EXPECT_GT(free.mapping.pages, 0);
   cost = mapping_cost_model();
   cost.map_page_s = 0.1e-3;  // a block in 1.4 ms, less than a step
-  const SimulationSummary in_step = run(cost, "virtual", false), ahead = run(cost, "virtual", true);
-  EXPECT_EQ(run(cost, "paged", true).busy_s, paged.busy_s);
+  const SimulationSummary in_step = run_pages(cost, "virtual", false),
+                          ahead = run_pages(cost, "virtual", true);
+  EXPECT_EQ(run_pages(cost, "paged", true).busy_s, paged.busy_s);
   EXPECT_EQ(in_step.mapping.calls_ahead, 0);
   EXPECT_GT(ahead.mapping.calls_ahead, 0);
   EXPECT_GT(in_step.mapping.seconds, 2 * ahead.mapping.seconds) << "most of it is hidden beside the steps";

@@ -13,7 +13,7 @@ namespace {
 
 using namespace sim_test;
 
-SimulationOptions options_for(const EngineFlags& flags) {
+SimulationOptions plain_options(const EngineFlags& flags) {
   return checked(simulation_options(flags, plain_cost_model()));
 }
 
@@ -22,7 +22,7 @@ struct Outcome {
   std::string csv, json;
 };
 
-Outcome run(const SimulationOptions& options, Workload& workload) {
+Outcome run_checked(const SimulationOptions& options, Workload& workload) {
   Outcome out;
   std::set<std::uint64_t> ended;
   SimulationCallbacks callbacks;
@@ -40,10 +40,10 @@ Outcome run(const SimulationOptions& options, Workload& workload) {
   return out;
 }
 
-Outcome run(const SimulationOptions& options, const std::string& spec) {
+Outcome run_checked(const SimulationOptions& options, const std::string& spec) {
   auto workload = open_workload(spec);
   EXPECT_TRUE(workload) << (workload ? "" : workload.error().message());
-  return run(options, **workload);
+  return run_checked(options, **workload);
 }
 
 TEST(Simulation, ABurstIsToldFromASteadyState) {
@@ -51,7 +51,8 @@ TEST(Simulation, ABurstIsToldFromASteadyState) {
   flags.max_num_seqs = 4;
   // 80 requests a second are what it serves: 4 at once, of 5 steps of 10 ms.
   const auto warning = [&](const std::string& load) {
-    return burst_warning(run(options_for(flags), "uniform:input=1,output=5,requests=" + load).summary);
+    return burst_warning(
+        run_checked(plain_options(flags), "uniform:input=1,output=5,requests=" + load).summary);
   };
   EXPECT_NE(warning("400,rate=200").find("latencies of a burst"), std::string::npos);
   EXPECT_EQ(warning("400,rate=60"), "");
@@ -60,7 +61,7 @@ TEST(Simulation, ABurstIsToldFromASteadyState) {
 
 TEST(Simulation, OneRequestTakesItsPromptAndItsTokens) {
   ListWorkload workload({request_at(3, 100, 21)});
-  const Outcome out = run(options_for({}), workload);
+  const Outcome out = run_checked(plain_options({}), workload);
   EXPECT_EQ(out.summary.completed, 1);
   EXPECT_EQ(out.summary.num_steps, 21);
   EXPECT_NEAR(out.summary.ttft.statistics().mean, 0.100, 1e-6);  // 100 tokens of 1 ms
@@ -74,7 +75,7 @@ TEST(Simulation, AConstantBatchDecodesAtItsStepTime) {
   // 64 requests, one prompt token each: a step of 64 tokens takes 64 ms, 50 of them.
   std::vector<WorkloadRequest> requests(64, request_at(0, 1, 50));
   ListWorkload workload(requests);
-  const Outcome out = run(options_for({}), workload);
+  const Outcome out = run_checked(plain_options({}), workload);
   EXPECT_EQ(out.summary.num_steps, 50);
   EXPECT_NEAR(out.summary.duration_s, 50 * 0.064, 1e-5);
   EXPECT_NEAR(out.summary.batch_by_step, 64, 1e-9);
@@ -86,10 +87,10 @@ TEST(Simulation, OneServerWaitsAsMD1Says) {
   constexpr double kService = 0.1, kLoad = 0.3;
   EngineFlags flags;
   flags.max_num_seqs = 1;
-  SimulationOptions options = options_for(flags);
+  SimulationOptions options = plain_options(flags);
   options.check_invariants = false;
-  const Outcome out =
-      run(options, concat("uniform:input=100,output=1,requests=60000,rate=", kLoad / kService, ",seed=5"));
+  const Outcome out = run_checked(
+      options, concat("uniform:input=100,output=1,requests=60000,rate=", kLoad / kService, ",seed=5"));
   const double wait = out.summary.ttft.statistics().mean - kService;
   const double theory = kLoad * kService / (2 * (1 - kLoad));
   EXPECT_NEAR(wait / theory, 1, 0.05) << wait << " s, theory " << theory;
@@ -99,23 +100,23 @@ TEST(Simulation, OneServerWaitsAsMD1Says) {
 TEST(Simulation, SameSeedSameBytes) {
   EngineFlags flags;
   flags.seed = 7;
-  SimulationOptions options = options_for(flags);
+  SimulationOptions options = plain_options(flags);
   options.faults = SimulatedFaults{.seed = 3, .drop_share = 0.2, .stall_share = 0.01, .burst_s = 0.5};
   const std::string spec = "sharegpt:requests=200,rate=3,max_len=512,seed=1";
-  const Outcome first = run(options, spec), second = run(options, spec);
+  const Outcome first = run_checked(options, spec), second = run_checked(options, spec);
   EXPECT_EQ(first.csv, second.csv);
   EXPECT_EQ(first.json, second.json);
   EXPECT_EQ(timeline_svg(first.summary), timeline_svg(second.summary));
   EXPECT_GT(first.summary.aborted, 0);
   options.faults->seed = 4;
-  EXPECT_NE(run(options, spec).csv, first.csv);
+  EXPECT_NE(run_checked(options, spec).csv, first.csv);
 }
 
 TEST(Simulation, EveryArrivalEndsOnceInEveryMode) {
   for (const char* scheduler : {"vllm", "orca", "fastertransformer"}) {
     for (const char* preemption : {"auto", "swap", "recompute"}) {
       for (const bool chunked : {true, false}) {
-        SCOPED_TRACE(testing::Message() << scheduler << ' ' << preemption << ' ' << chunked);
+        SCOPED_TRACE(::testing::Message() << scheduler << ' ' << preemption << ' ' << chunked);
         EngineFlags flags;
         flags.scheduler = scheduler;
         const bool baseline = flags.scheduler != "vllm";
@@ -125,7 +126,8 @@ TEST(Simulation, EveryArrivalEndsOnceInEveryMode) {
         flags.enable_chunked_prefill = chunked;
         flags.max_model_len = 256;
         flags.kv_cache_memory_bytes = 1024 * 1024;  // 1,024 tokens
-        const Outcome out = run(options_for(flags), "uniform:input=1-150,output=1-100,requests=60,rate=20");
+        const Outcome out =
+            run_checked(plain_options(flags), "uniform:input=1-150,output=1-100,requests=60,rate=20");
         EXPECT_EQ(out.summary.completed, 60);
         if (!baseline) EXPECT_GT(out.summary.preemptions, 0);
       }
@@ -136,15 +138,16 @@ TEST(Simulation, EveryArrivalEndsOnceInEveryMode) {
 TEST(Simulation, BeamsAndSamplesShareBlocks) {
   EngineFlags flags;
   for (const char* decoding : {"n=4", "beam=4"}) {
-    const Outcome out =
-        run(options_for(flags), concat("uniform:input=100,output=40,requests=20,rate=2,", decoding));
+    const Outcome out = run_checked(plain_options(flags),
+                                    concat("uniform:input=100,output=40,requests=20,rate=2,", decoding));
     EXPECT_EQ(out.summary.completed, 20);
     EXPECT_GT(out.summary.shared_block_share, 0.1) << decoding;
   }
 }
 
 TEST(Simulation, SharedPrefixesHitTheCache) {
-  const Outcome out = run(options_for({}), "uniform:input=20,output=5,prefix=160,requests=50,rate=5");
+  const Outcome out =
+      run_checked(plain_options({}), "uniform:input=20,output=5,prefix=160,requests=50,rate=5");
   EXPECT_EQ(out.summary.completed, 50);
   EXPECT_EQ(out.summary.prefix_hits, 49 * 160);
 }
@@ -156,7 +159,7 @@ TEST(Simulation, OverlongRequestsAndFullQueuesAreRefused) {
   std::vector<WorkloadRequest> requests(10, request_at(0, 10, 10));
   requests.push_back(request_at(100, 5000, 10));
   ListWorkload workload(requests);
-  const Outcome out = run(options_for(flags), workload);
+  const Outcome out = run_checked(plain_options(flags), workload);
   EXPECT_EQ(out.summary.refused, 9);  // eight of the crowd: two wait; and the long one
   EXPECT_EQ(out.summary.completed, 2);
 }
@@ -164,21 +167,21 @@ TEST(Simulation, OverlongRequestsAndFullQueuesAreRefused) {
 TEST(Simulation, BadArrivalsAreRefused) {
   for (const double second : {-1.0, 0.5, std::nan(""), 1e300}) {
     ListWorkload workload({request_at(1, 1, 1), request_at(second, 1, 1)});
-    const auto summary = simulate(options_for({}), workload);
+    const auto summary = simulate(plain_options({}), workload);
     ASSERT_FALSE(summary) << second;
     EXPECT_NE(summary.error().message().find("request 2: arrival_s"), std::string::npos);
   }
 }
 
 TEST(Routers, SpreadAndKeepPrefixesTogether) {
-  SimulationOptions options = options_for({});
+  SimulationOptions options = plain_options({});
   options.replicas = 4;
   const std::string spec = "uniform:input=20-200,output=1-60,prefix=256,prefixes=16,requests=400,rate=40";
   std::int64_t hits[3] = {};
   for (const RouterKind kind :
        {RouterKind::round_robin, RouterKind::least_loaded, RouterKind::prefix_aware}) {
     options.router = kind;
-    const Outcome out = run(options, spec);
+    const Outcome out = run_checked(options, spec);
     EXPECT_EQ(out.summary.completed, 400);
     for (const std::int64_t count : out.summary.requests_of_replica) EXPECT_GT(count, 20);
     hits[static_cast<int>(kind)] = out.summary.prefix_hits;
@@ -189,12 +192,12 @@ TEST(Routers, SpreadAndKeepPrefixesTogether) {
 // A router that hears of evictions is not misled by where a prompt has been once, and one that weighs
 // requests gives up a cache for an idle engine.
 TEST(Routers, KvAwareFindsMoreThanTurnsAndYieldsToLoad) {
-  SimulationOptions options = options_for({});
+  SimulationOptions options = plain_options({});
   options.replicas = 2;
   options.check_invariants = true;
   const auto hits = [&](RouterKind kind, const char* rate) {
     options.router = kind;
-    const Outcome out = run(
+    const Outcome out = run_checked(
         options,
         std::string("uniform:input=48-80,output=8,rounds=4,history=440,requests=150,seed=5,rate=") + rate);
     EXPECT_EQ(out.summary.completed, 150);

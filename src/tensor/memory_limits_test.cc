@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-class MemoryLimits : public testing::Test {
+class MemoryLimits : public ::testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) { files_[path] = text; }
   std::int64_t headroom() const { return cgroup_headroom(reader()); }

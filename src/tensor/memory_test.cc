@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::size_t kPage = 4096, kMiB = std::size_t{1} << 20;
+constexpr std::size_t kPage = 4096, kMebibyte = std::size_t{1} << 20;
 
 std::size_t resident_pages(const Memory& memory, std::size_t offset, std::size_t bytes) {
   std::vector<unsigned char> pages((bytes + kPage - 1) / kPage);
@@ -18,15 +18,16 @@ std::size_t resident_pages(const Memory& memory, std::size_t offset, std::size_t
 }
 
 TEST(Memory, PopulatedMemoryIsResidentAndKeepsItsContents) {
-  auto memory = Memory::reserve(64 * kMiB);
+  auto memory = Memory::reserve(64 * kMebibyte);
   ASSERT_TRUE(memory.has_value()) << memory.error().message();
-  memory->data()[10 * kMiB + 5] = std::byte{42};
-  if (!memory->populate(8 * kMiB + 100, 3 * kMiB)) GTEST_SKIP() << "this system cannot populate memory";
-  EXPECT_EQ(resident_pages(*memory, 8 * kMiB, 3 * kMiB), 3 * kMiB / kPage);
-  EXPECT_EQ(resident_pages(*memory, 32 * kMiB, 16 * kMiB), 0u);  // nothing far from it
-  EXPECT_EQ(memory->data()[10 * kMiB + 5], std::byte{42});
-  EXPECT_EQ(memory->data()[10 * kMiB + 6], std::byte{0});
-  EXPECT_TRUE(memory->populate(64 * kMiB, 0));
+  memory->data()[10 * kMebibyte + 5] = std::byte{42};
+  if (!memory->populate(8 * kMebibyte + 100, 3 * kMebibyte))
+    GTEST_SKIP() << "this system cannot populate memory";
+  EXPECT_EQ(resident_pages(*memory, 8 * kMebibyte, 3 * kMebibyte), 3 * kMebibyte / kPage);
+  EXPECT_EQ(resident_pages(*memory, 32 * kMebibyte, 16 * kMebibyte), 0u);  // nothing far from it
+  EXPECT_EQ(memory->data()[10 * kMebibyte + 5], std::byte{42});
+  EXPECT_EQ(memory->data()[10 * kMebibyte + 6], std::byte{0});
+  EXPECT_TRUE(memory->populate(64 * kMebibyte, 0));
 }
 
 }  // namespace

@@ -15,19 +15,19 @@ struct Call {
   std::string name, arguments;
   bool operator==(const Call&) const = default;
 };
-struct Message {
+struct ParsedMessage {
   std::string content, reasoning;
   std::vector<Call> calls;
-  bool operator==(const Message&) const = default;
+  bool operator==(const ParsedMessage&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Message& message) {
+std::ostream& operator<<(std::ostream& out, const ParsedMessage& message) {
   out << "content '" << message.content << "' reasoning '" << message.reasoning << "'";
   for (const Call& call : message.calls) out << " " << call.name << "(" << call.arguments << ")";
   return out;
 }
 
 // Checks the events' order by the way: a call is begun once, then its arguments, then its end.
-void gather(const std::vector<AnswerEvent>& events, Message& message) {
+void gather(const std::vector<AnswerEvent>& events, ParsedMessage& message) {
   static_assert(static_cast<int>(AnswerEvent::Kind::call_ended) == 4);
   std::int32_t open = -1;
   for (const AnswerEvent& event : events) {
@@ -60,8 +60,8 @@ void gather(const std::vector<AnswerEvent>& events, Message& message) {
 }
 
 // In pieces of `first` bytes, then of `step`.
-Message parse(const AnswerParserOptions& options, std::string_view text,
-              std::size_t first = std::string::npos, std::size_t step = std::string::npos) {
+ParsedMessage parse_answer(const AnswerParserOptions& options, std::string_view text,
+                           std::size_t first = std::string::npos, std::size_t step = std::string::npos) {
   Result<AnswerParser> parser = AnswerParser::create(options);
   EXPECT_TRUE(parser) << (parser ? "" : parser.error().message());
   std::vector<AnswerEvent> events;
@@ -70,18 +70,18 @@ Message parse(const AnswerParserOptions& options, std::string_view text,
     text.remove_prefix(std::min(length, text.size()));
   }
   parser->finish(events);
-  Message message;
+  ParsedMessage message;
   gather(events, message);
   return message;
 }
 
 void expect_same_for_every_cut(const AnswerParserOptions& options, std::string_view text) {
-  const Message whole = parse(options, text);
+  const ParsedMessage whole = parse_answer(options, text);
   for (std::size_t step = 1; step <= 4; ++step)
-    ASSERT_EQ(parse(options, text, step, step), whole)
+    ASSERT_EQ(parse_answer(options, text, step, step), whole)
         << options.tool_parser << "/" << options.reasoning_parser << " in pieces of " << step << ": " << text;
   for (std::size_t cut = 1; cut < text.size(); ++cut)
-    ASSERT_EQ(parse(options, text, cut), whole)
+    ASSERT_EQ(parse_answer(options, text, cut), whole)
         << options.tool_parser << "/" << options.reasoning_parser << " cut at " << cut << ": " << text;
 }
 
@@ -100,7 +100,7 @@ struct Case {
   const char* tool;
   const char* reasoning;
   const char* text;
-  Message expected;
+  ParsedMessage expected;
   std::optional<bool> starts = std::nullopt;
 };
 
@@ -393,8 +393,8 @@ AnswerParserOptions options_of(const Case& one) {
 
 TEST(AnswerParser, ReadsEachFormat) {
   for (const Case& one : kCases) {
-    Message message = parse(options_of(one), one.text);
-    Message expected = one.expected;
+    ParsedMessage message = parse_answer(options_of(one), one.text);
+    ParsedMessage expected = one.expected;
     if (!expected.calls.empty()) {  // white space between content and calls is nobody's
       const std::size_t begin = expected.content.find_first_not_of(' ');
       expected.content.erase(0, begin == std::string::npos ? expected.content.size() : begin);
@@ -442,12 +442,13 @@ TEST(AnswerParser, SaysTheSameForEveryCutOfBrokenText) {
         default:
           text += other.text;
       }
-      const Message whole = parse(options_of(one), text);
+      const ParsedMessage whole = parse_answer(options_of(one), text);
       for (const std::size_t step : {1, 2, 3, 7})
-        ASSERT_EQ(parse(options_of(one), text, step, step), whole)
+        ASSERT_EQ(parse_answer(options_of(one), text, step, step), whole)
             << one.tool << " in " << step << ": " << text;
       for (int cut = 0; cut < 8 && !text.empty(); ++cut)
-        ASSERT_EQ(parse(options_of(one), text, below(text.size()) + 1), whole) << one.tool << ": " << text;
+        ASSERT_EQ(parse_answer(options_of(one), text, below(text.size()) + 1), whole)
+            << one.tool << ": " << text;
       expect_same_for_every_cut(options_of(other), std::string_view(one.text).substr(0, below(60)));
     }
   }
@@ -472,7 +473,7 @@ TEST(AnswerParser, ListedValuesKeepTheirTypes) {
         std::vector<DeclaredTool>{{"f", parameters.get_object()}});
     const auto arguments = [&](const char* parser, const std::string& text) {
       options.tool_parser = parser;
-      const Message message = parse(options, text);
+      const ParsedMessage message = parse_answer(options, text);
       return message.calls.empty() ? message.content : message.calls.front().arguments;
     };
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -499,16 +500,16 @@ TEST(AnswerParser, PlainTextIsKept) {
     AnswerParserOptions options;
     options.tool_parser = name;
     options.tools = tools();
-    EXPECT_EQ(parse(options, text).content, text) << name;
+    EXPECT_EQ(parse_answer(options, text).content, text) << name;
     options.calls_allowed = false;
-    EXPECT_EQ(parse(options, text).content, text) << name;
+    EXPECT_EQ(parse_answer(options, text).content, text) << name;
   }
   for (const std::string_view name : reasoning_parser_names()) {
     AnswerParserOptions options;
     options.reasoning_parser = name;
     options.starts_in_reasoning = false;
     const std::string prefix = name == "minimax_m2_append_think" ? "<think>" : "";
-    EXPECT_EQ(parse(options, text).content, prefix + text) << name;
+    EXPECT_EQ(parse_answer(options, text).content, prefix + text) << name;
   }
 }
 
@@ -518,7 +519,7 @@ TEST(AnswerParser, WithoutToolsTheirMarkupIsText) {
     if (tool.empty() || one.reasoning[0] != 0 || tool == "openai") continue;
     AnswerParserOptions options = options_of(one);
     options.calls_allowed = false;
-    const Message message = parse(options, one.text);
+    const ParsedMessage message = parse_answer(options, one.text);
     EXPECT_EQ(message.content, one.text);
     EXPECT_TRUE(message.calls.empty());
   }
@@ -543,9 +544,9 @@ TEST(AnswerParser, HarmonyMarkersAreTokens) {
   push("<|padding|>", 7, true);  // means nothing here
   push("<|return|>", 8, true);
   parser->finish(events);
-  Message message;
+  ParsedMessage message;
   gather(events, message);
-  EXPECT_EQ(message, (Message{"It writes <|end|> behind each.", "", {}}));
+  EXPECT_EQ(message, (ParsedMessage{"It writes <|end|> behind each.", "", {}}));
 }
 
 TEST(AnswerParser, CallsAreToldAsSoonAsTheyAreWhole) {
@@ -610,7 +611,7 @@ TEST(AnswerParser, LongTextIsLinear) {
       while (text.size() < 60'000) text += piece;
       AnswerParserOptions options;
       options.tool_parser = name;
-      parse(options, text, 7, 7);
+      parse_answer(options, text, 7, 7);
     }
   }
 }

@@ -13,16 +13,17 @@
 namespace pagoda {
 namespace {
 
-struct Message {
+struct HeldMessage {
   std::string content, reasoning;
   std::vector<std::pair<std::string, std::string>> calls;
   std::size_t pieces_of_arguments = 0;
-  bool operator==(const Message& other) const {
+  bool operator==(const HeldMessage& other) const {
     return content == other.content && reasoning == other.reasoning && calls == other.calls;
   }
 };
 
-Message read(const CallShape& shape, std::string_view text, std::size_t piece, std::string reasoning = "") {
+HeldMessage read(const CallShape& shape, std::string_view text, std::size_t piece,
+                 std::string reasoning = "") {
   AnswerParserOptions options;
   options.tool_parser = std::string(shape.tool_parser);
   options.reasoning_parser = std::move(reasoning);
@@ -33,7 +34,7 @@ Message read(const CallShape& shape, std::string_view text, std::size_t piece, s
   for (std::size_t at = 0; at < text.size(); at += piece)
     (*parser).push({.text = text.substr(at, piece), .token = {}}, events);
   (*parser).finish(events);
-  Message out;
+  HeldMessage out;
   for (const AnswerEvent& event : events) {
     switch (event.kind) {
       case AnswerEvent::Kind::content:
@@ -73,7 +74,7 @@ TEST(HeldCalls, EveryShapeIsReadByItsFormatAndWhileItIsWritten) {
     std::vector<std::pair<std::string, std::string>> calls = {{"get_weather", tricky}};
     if (shape.repeats) calls.emplace_back("f", "{}");
     const std::string text = written(shape, calls);
-    const Message whole = read(shape, text, text.size());
+    const HeldMessage whole = read(shape, text, text.size());
     EXPECT_EQ(whole.calls, calls);
     EXPECT_EQ(whole.content, "");
     for (std::size_t piece = 1; piece < 40; ++piece) EXPECT_EQ(read(shape, text, piece), whole) << piece;
@@ -97,13 +98,13 @@ TEST(HeldCalls, TextAroundAndWhatIsCutOff) {
   const std::string call = written(hermes, {{"f", R"({"a": 1})"}});
   const std::string text = "Sure. " + call + "\nDone.";
   for (std::size_t piece = 1; piece < 30; ++piece) {
-    const Message message = read(hermes, text, piece);
+    const HeldMessage message = read(hermes, text, piece);
     EXPECT_EQ(message.content, "Sure. Done.");
     EXPECT_EQ(message.calls.size(), 1u);
-    const Message cut = read(hermes, std::string_view(call).substr(0, call.size() - 20), piece);
+    const HeldMessage cut = read(hermes, std::string_view(call).substr(0, call.size() - 20), piece);
     ASSERT_EQ(cut.calls.size(), 1u);
     EXPECT_TRUE(std::string_view(R"({"a": 1})").starts_with(cut.calls[0].second));
-    const Message thought = read(hermes, "<think>Hm.</think>\n\n" + call, piece, "qwen3");
+    const HeldMessage thought = read(hermes, "<think>Hm.</think>\n\n" + call, piece, "qwen3");
     EXPECT_EQ(thought.reasoning, "Hm.");
     EXPECT_EQ(thought.calls.size(), 1u);
   }

@@ -24,7 +24,7 @@ fs::path shared_data() {
   return {};
 }
 
-std::string read(const fs::path& path) {
+std::string read_whole(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream out;
   out << file.rdbuf();
@@ -33,7 +33,7 @@ std::string read(const fs::path& path) {
 
 // Plain JSON as it is, or unpacked by gzip where only a .gz is there.
 std::string read_json(const fs::path& path) {
-  if (fs::exists(path)) return read(path);
+  if (fs::exists(path)) return read_whole(path);
   std::string out;
   if (FILE* pipe = popen(("gzip -dc '" + path.string() + ".gz'").c_str(), "r")) {
     char buffer[1 << 16];
@@ -80,7 +80,7 @@ TEST(Golden, TokenizerGoldens) {
 
 // llama.cpp's files: texts separated by a marker line, ids one line a text.
 void check_vocab(const fs::path& inputs, const Tokenizer& tokenizer) {
-  std::string texts = read(inputs.string() + ".inp");
+  std::string texts = read_whole(inputs.string() + ".inp");
   std::ifstream ids(inputs.string() + ".out");
   const std::string kMarker = "\n__ggml_vocab_test__\n";
   std::size_t count = 0;
@@ -106,7 +106,7 @@ TEST(Golden, LlamaCppVocabsFromJsonAndSentencePiece) {
   const auto llama3 = Tokenizer::from_json(read_json(data / "tokenizers/llama3/tokenizer.json"));
   const auto qwen3 = Tokenizer::from_json(read_json(data / "tokenizers/qwen3/tokenizer.json"));
   const auto gpt2 = Tokenizer::from_json(read_json(data / "tokenizers/gpt2/tokenizer.json"));
-  const auto llama2 = Tokenizer::from_sentencepiece(read(data / "tokenizers/llama2/tokenizer.model"));
+  const auto llama2 = Tokenizer::from_sentencepiece(read_whole(data / "tokenizers/llama2/tokenizer.model"));
   ASSERT_TRUE(llama3 && qwen3 && gpt2 && llama2);
   check_vocab(vocabs / "ggml-vocab-llama-bpe.gguf", **llama3);
   check_vocab(vocabs / "ggml-vocab-qwen2.gguf", **qwen3);

@@ -18,7 +18,7 @@
 namespace pagoda {
 namespace {
 
-std::string read(const std::string& name) {
+std::string read_fixture(const std::string& name) {
   std::ifstream file(PAGODA_SOURCE_DIR "/tests/fixtures/tokenizers/" + name, std::ios::binary);
   std::stringstream out;
   out << file.rdbuf();
@@ -26,8 +26,8 @@ std::string read(const std::string& name) {
 }
 
 std::unique_ptr<Tokenizer> load(const std::string& name) {
-  auto made =
-      name.ends_with(".json") ? Tokenizer::from_json(read(name)) : Tokenizer::from_sentencepiece(read(name));
+  auto made = name.ends_with(".json") ? Tokenizer::from_json(read_fixture(name))
+                                      : Tokenizer::from_sentencepiece(read_fixture(name));
   if (!made) ADD_FAILURE() << made.error().message();
   return *std::move(made);
 }
@@ -55,7 +55,7 @@ TEST(Tokenizer, ByteLevelDecodeRestoresEveryText) {
 
 // As Python writes them, and as editors leave them.
 TEST(Tokenizer, ReadsFilesThatAreNearlyJson) {
-  const std::string mark = "\xEF\xBB\xBF", text = read("gpt2.json");
+  const std::string mark = "\xEF\xBB\xBF", text = read_fixture("gpt2.json");
   const std::string config = mark + R"({"model_max_length": Infinity, "x": NaN, "eos_token": "<|odd|>",})";
   const auto made = Tokenizer::from_json(mark + text, {.config = config});
   ASSERT_TRUE(made) << made.error().message();
@@ -198,7 +198,7 @@ TEST(Tokenizer, DamagedFilesAreErrorsNotCrashes) {
   std::mt19937_64 rng(3);
   for (const char* name :
        {"added_kinds.json", "llama.json", "unigram.json", "sp_bpe.model", "precompiled.json"}) {
-    const std::string good = read(name);
+    const std::string good = read_fixture(name);
     ASSERT_FALSE(good.empty());
     for (int i = 0; i < 60; ++i) {
       std::string bad = good;
@@ -320,7 +320,7 @@ TEST(Tokenizer, VocabAndMergesOfAFolderInOldForm) {
   EXPECT_EQ(ids("mystery", R"({"tokenizer_class":"PreTrainedTokenizerFast"})"), gpt2) << "with a warning";
 }
 
-class Gguf : public testing::Test {
+class Gguf : public ::testing::Test {
  protected:
   Gguf() {
     for (const std::string& character : byte_level_alphabet()) tokens_.push_back(character);

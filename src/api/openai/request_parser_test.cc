@@ -29,7 +29,7 @@ struct BadField {
   int status = 400;
 };
 
-class BadFields : public testing::TestWithParam<BadField> {};
+class BadFields : public ::testing::TestWithParam<BadField> {};
 
 TEST_P(BadFields, AreRefusedByName) {
   const TestModel model;
@@ -43,7 +43,7 @@ TEST_P(BadFields, AreRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Completions, BadFields,
-    testing::Values(
+    ::testing::Values(
         BadField{kText, R"("model":1)", "model"}, BadField{kText, R"("model":"gpt-9")", "model", 404},
         BadField{kText, R"("n":0)", "n"}, BadField{kText, R"("n":129)", "n"},
         BadField{kText, R"("n":1.5)", "n"}, BadField{kText, R"("n":"2")", "n"},
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Chat, BadFields,
-    testing::Values(
+    ::testing::Values(
         BadField{kChat, R"("logprobs":1)", "logprobs"},
         BadField{kChat, R"("top_logprobs":2)", "top_logprobs"},
         BadField{kChat, R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},

@@ -20,7 +20,7 @@ class EnginePlaces : public ::testing::Test {
     if (allowed.size() < 2) GTEST_SKIP() << "one core";
     const auto middle = allowed.begin() + static_cast<std::ptrdiff_t>(allowed.size() / 2);
     halves = {CpuList(allowed.begin(), middle), CpuList(middle, allowed.end())};
-    folder = std::filesystem::path(testing::TempDir()) / ("places" + std::to_string(getpid()));
+    folder = std::filesystem::path(::testing::TempDir()) / ("places" + std::to_string(getpid()));
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "online") << "0-1\n";
     for (int node = 0; node < 2; ++node) {

@@ -305,7 +305,7 @@ EngineFlags flags_for(const std::string& model, const std::string& dtype,
   return flags;
 }
 
-class SmallModels : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+class SmallModels : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(SmallModels, SameBitsWhateverTheCompany) {
   const std::string folder =
@@ -315,14 +315,15 @@ TEST_P(SmallModels, SameBitsWhateverTheCompany) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Determinism, SmallModels,
-                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
-                                                          "gpt2", "gemma3", "olmo2", "mixtral", "qwen2_moe"),
-                                          testing::Values("float32", "bfloat16", "int8"),
-                                          testing::Values("auto")));
+                         ::testing::Combine(::testing::Values("llama", "llama_gguf_quantized", "mistral",
+                                                              "opt", "gpt2", "gemma3", "olmo2", "mixtral",
+                                                              "qwen2_moe"),
+                                            ::testing::Values("float32", "bfloat16", "int8"),
+                                            ::testing::Values("auto")));
 INSTANTIATE_TEST_SUITE_P(DeterminismOfEightBitCaches, SmallModels,
-                         testing::Combine(testing::Values("llama", "llama_gguf_quantized", "mistral", "opt",
-                                                          "gemma3"),
-                                          testing::Values("auto"), testing::Values("int8", "fp8")));
+                         ::testing::Combine(::testing::Values("llama", "llama_gguf_quantized", "mistral",
+                                                              "opt", "gemma3"),
+                                            ::testing::Values("auto"), ::testing::Values("int8", "fp8")));
 
 // The model is its own draft model, rounded to a smaller type.
 void check_draft_model(const std::string& folder) {
@@ -408,13 +409,14 @@ void check_ranks(const std::string& model, const std::string& dtype, const std::
   }
 }
 
-class Ranks : public testing::TestWithParam<const char*> {};
+class Ranks : public ::testing::TestWithParam<const char*> {};
 TEST_P(Ranks, GiveTheBitsOfOneProcess) { check_ranks(GetParam(), "auto", "auto"); }
 TEST(RanksWithInt8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "float32", "int8"); }
 TEST(RanksWithFp8Cache, GiveTheBitsOfOneProcess) { check_ranks("llama", "float32", "fp8"); }
 INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
-                         testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm", "gpt2",
-                                         "gemma3", "granite", "phi3", "mixtral", "qwen2_moe", "qwen3_moe"));
+                         ::testing::Values("llama", "mistral", "qwen2", "qwen3", "opt", "opt_post_norm",
+                                           "gpt2", "gemma3", "granite", "phi3", "mixtral", "qwen2_moe",
+                                           "qwen3_moe"));
 
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();

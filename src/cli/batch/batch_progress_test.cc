@@ -12,11 +12,12 @@
 namespace pagoda {
 namespace {
 
-class BatchProgressTest : public testing::Test {
+class BatchProgressTest : public ::testing::Test {
  protected:
   BatchProgressTest() {
-    path_ = std::filesystem::temp_directory_path() /
-            concat("batch-", ::getpid(), "-", testing::UnitTest::GetInstance()->current_test_info()->name());
+    path_ =
+        std::filesystem::temp_directory_path() /
+        concat("batch-", ::getpid(), "-", ::testing::UnitTest::GetInstance()->current_test_info()->name());
   }
   ~BatchProgressTest() override { std::filesystem::remove(path_); }
   void put(std::string_view text) const { std::ofstream(path_) << text; }

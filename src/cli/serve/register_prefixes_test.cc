@@ -34,7 +34,7 @@ class PinningEngine final : public EngineClient {
 };
 
 std::string write_file(const char* text) {
-  std::string path = testing::TempDir() + "pagoda_prefixes.json";
+  std::string path = ::testing::TempDir() + "pagoda_prefixes.json";
   std::ofstream(path) << text;
   return path;
 }

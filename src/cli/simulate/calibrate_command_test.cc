@@ -15,7 +15,7 @@ namespace pagoda {
 namespace {
 
 std::string temporary(const std::string& name) {
-  return (std::filesystem::path(testing::TempDir()) / name).string();
+  return (std::filesystem::path(::testing::TempDir()) / name).string();
 }
 
 CalibrateArgs small() {

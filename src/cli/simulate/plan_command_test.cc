@@ -17,7 +17,7 @@ PlanArgs plan_args() {
   args.workload = "uniform:input=50,output=10,seed=2";
   args.engine.max_num_seqs = 8;
   args.seeds = 4;
-  args.output_json = (std::filesystem::path(testing::TempDir()) / "plan.json").string();
+  args.output_json = (std::filesystem::path(::testing::TempDir()) / "plan.json").string();
   return args;
 }
 

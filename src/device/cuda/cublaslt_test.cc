@@ -15,7 +15,7 @@
 namespace pagoda::device {
 namespace {
 
-const char* const kFake[] = {"libnone.so.13", PAGODA_FAKE_CUBLASLT};
+const char* const kFakeCublaslt[] = {"libnone.so.13", PAGODA_FAKE_CUBLASLT};
 
 struct Product {
   Product(std::int32_t rows, std::int32_t n, std::int32_t k, bool has_bias, bool accumulate)
@@ -65,7 +65,7 @@ void* const kStream = reinterpret_cast<void*>(std::uintptr_t{77});
 TEST(CublasLt, MultipliesAsTheCallsSay) {
   FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
   {
-    auto library = CublasLt::open(kFake);
+    auto library = CublasLt::open(kFakeCublaslt);
     ASSERT_TRUE(library) << library.error().message();
     for (const bool bias : {false, true})
       for (const bool accumulate : {false, true}) {
@@ -80,7 +80,7 @@ TEST(CublasLt, MultipliesAsTheCallsSay) {
 
 TEST(CublasLt, CallsInTheirOrderAndKeepsWhatWasChosen) {
   FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
-  auto library = CublasLt::open(kFake);
+  auto library = CublasLt::open(kFakeCublaslt);
   ASSERT_TRUE(library);
   Product product(3, 5, 4, true, false);
   ASSERT_TRUE((*library)->multiply(kStream, product.args, workspace, sizeof workspace).ok());
@@ -101,7 +101,7 @@ TEST(CublasLt, EveryCallThatFailsIsNamed) {
         "MatmulPreferenceSetAttribute", "MatmulAlgoGetHeuristic", "Matmul"}) {
     SCOPED_TRACE(name);
     {
-      auto library = CublasLt::open(kFake);
+      auto library = CublasLt::open(kFakeCublaslt);
       ASSERT_TRUE(library);
       fake.reset(name, 14);
       Product product(3, 5, 4, false, false);
@@ -116,7 +116,7 @@ TEST(CublasLt, EveryCallThatFailsIsNamed) {
     EXPECT_EQ(fake.alive(), 0);
   }
   for (const char* const how : {"none", "large"}) {
-    auto library = CublasLt::open(kFake);
+    auto library = CublasLt::open(kFakeCublaslt);
     fake.reset(how);
     Product product(3, 5, 4, false, false);
     const Status status = (*library)->multiply(kStream, product.args, workspace, sizeof workspace);
@@ -127,14 +127,14 @@ TEST(CublasLt, EveryCallThatFailsIsNamed) {
 
 TEST(CublasLt, SaysWhatIsThere) {
   FakeLibrary fake(PAGODA_FAKE_CUBLASLT);
-  EXPECT_EQ(CublasLt::describe(kFake), PAGODA_FAKE_CUBLASLT ", version 130001");
+  EXPECT_EQ(CublasLt::describe(kFakeCublaslt), PAGODA_FAKE_CUBLASLT ", version 130001");
   const char* const none[] = {"libnone.so.13"};
   EXPECT_EQ(CublasLt::describe(none), "there is no libnone.so.13 here");
   EXPECT_EQ(CublasLt::open(none).error().code(), StatusCode::unavailable);
   const char* const another[] = {"libm.so.6"};
   EXPECT_EQ(CublasLt::describe(another), "libm.so.6 has no cublasLtGetVersion");
   fake.reset("Create", 1);
-  EXPECT_NE(CublasLt::open(kFake).error().message().find("cublasLtCreate: not initialized (1)"),
+  EXPECT_NE(CublasLt::open(kFakeCublaslt).error().message().find("cublasLtCreate: not initialized (1)"),
             std::string::npos);
   EXPECT_EQ(fake.alive(), 0);
 }

@@ -47,7 +47,7 @@ void in_group(std::int32_t size, const Body& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-void* const kStream = reinterpret_cast<void*>(77);
+void* const kRankStream = reinterpret_cast<void*>(77);
 
 TEST(Nccl, ConnectsAGroupWhenItIsMade) {
   unsetenv("NCCL_RUNTIME_CONNECT");
@@ -68,11 +68,11 @@ TEST(Nccl, RanksGetTheSumAndAllParts) {
             all(data.size() * static_cast<std::size_t>(size));
         for (std::size_t i = 0; i < data.size(); ++i)
           data[i] = static_cast<float>(100 * rank) + static_cast<float>(i);
-        ASSERT_TRUE(nccl.all_gather(kStream, data.data(), all.data(), count).ok());
+        ASSERT_TRUE(nccl.all_gather(kRankStream, data.data(), all.data(), count).ok());
         for (std::int32_t other = 0; other < size; ++other)
           EXPECT_EQ(all[static_cast<std::size_t>((other + 1) * count - 1)],
                     static_cast<float>(100 * other) + static_cast<float>(count - 1));
-        ASSERT_TRUE(nccl.all_reduce(kStream, data.data(), count).ok());
+        ASSERT_TRUE(nccl.all_reduce(kRankStream, data.data(), count).ok());
         EXPECT_EQ(data.back(), static_cast<float>(100 * size * (size - 1) / 2) +
                                    static_cast<float>(size) * static_cast<float>(count - 1));
       }
@@ -85,8 +85,8 @@ TEST(Nccl, CallsHaveTheDocumentedArguments) {
   FakeLibrary fake(PAGODA_FAKE_NCCL);
   in_group(1, [](std::int32_t, Nccl& nccl) {
     float data[6] = {1, 2, 3, 4, 5, 6}, all[6] = {};
-    ASSERT_TRUE(nccl.all_reduce(kStream, data, 6).ok());
-    ASSERT_TRUE(nccl.all_gather(kStream, data, all, 6).ok());
+    ASSERT_TRUE(nccl.all_reduce(kRankStream, data, 6).ok());
+    ASSERT_TRUE(nccl.all_gather(kRankStream, data, all, 6).ok());
   });
   // 7: float32; 0: a sum.
   EXPECT_EQ(fake.log(),

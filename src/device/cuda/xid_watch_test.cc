@@ -12,10 +12,10 @@
 namespace pagoda::device {
 namespace {
 
-const char* const kFake[] = {"libnone.so.1", PAGODA_FAKE_NVML};
+const char* const kFakeNvml[] = {"libnone.so.1", PAGODA_FAKE_NVML};
 const char* const kGpu = "00000000:65:00.0";
 
-class XidWatchTest : public testing::Test {
+class XidWatchTest : public ::testing::Test {
  protected:
   ~XidWatchTest() override { EXPECT_EQ(fake_.alive(), 0); }
   void reset(const char* fail, int error) { fake_.reset(fail, error); }
@@ -25,7 +25,7 @@ class XidWatchTest : public testing::Test {
   bool taken() { return fake_.find<bool()>("fake_taken")(); }
   void fail_wait(int error) { fake_.find<void(int)>("fake_fail_wait")(error); }
   Result<std::unique_ptr<XidWatch>> start(const char* gpu = kGpu) {
-    return XidWatch::start(gpu, [this](Status status) { said_.set_value(std::move(status)); }, kFake);
+    return XidWatch::start(gpu, [this](Status status) { said_.set_value(std::move(status)); }, kFakeNvml);
   }
   // The watch's word; ok: nothing within `wait`.
   Status said(std::chrono::milliseconds wait = std::chrono::seconds(10)) {

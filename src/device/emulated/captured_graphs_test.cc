@@ -13,18 +13,18 @@ namespace pagoda::device::emulated {
 namespace {
 
 constexpr std::int32_t kWidth = 8;
-constexpr std::size_t kBytes = kWidth * sizeof(float);
+constexpr std::size_t kGraphBytes = kWidth * sizeof(float);
 
 // y += x, by way of the device.
-struct Work {
-  explicit Work(std::uint64_t seed = 0) : device(*EmulatedDevice::create({.seed = seed})) {
+struct GraphWork {
+  explicit GraphWork(std::uint64_t seed = 0) : device(*EmulatedDevice::create({.seed = seed})) {
     stream = *device->create_stream();
     other = *device->create_stream();
     event = *device->create_event();
     for (float** const array : {&x, &y})
-      *array = reinterpret_cast<float*>(*device->allocate(kBytes, array == &x ? "x" : "y"));
+      *array = reinterpret_cast<float*>(*device->allocate(kGraphBytes, array == &x ? "x" : "y"));
     for (float** const array : {&host_x, &host_y})
-      *array = reinterpret_cast<float*>(*device->allocate_pinned(kBytes));
+      *array = reinterpret_cast<float*>(*device->allocate_pinned(kGraphBytes));
     set(0, 0);
   }
   static std::byte* bytes(float* memory) { return reinterpret_cast<std::byte*>(memory); }
@@ -33,16 +33,16 @@ struct Work {
     std::fill_n(host_y, kWidth, out);
   }
   Status put() {
-    PAGODA_RETURN_IF_ERROR(device->copy_in(stream, bytes(x), bytes(host_x), kBytes));
+    PAGODA_RETURN_IF_ERROR(device->copy_in(stream, bytes(x), bytes(host_x), kGraphBytes));
     PAGODA_RETURN_IF_ERROR(KernelLaunches(*device, stream).add_rows({.x = x, .y = y, .width = kWidth}, 1));
-    return device->copy_out(stream, bytes(host_y), bytes(y), kBytes);
+    return device->copy_out(stream, bytes(host_y), bytes(y), kGraphBytes);
   }
   GraphId capture() {
     EXPECT_TRUE(device->begin_capture(stream).ok());
     EXPECT_TRUE(put().ok());
     return *device->end_capture(stream);
   }
-  Status clear() { return device->copy_in(stream, bytes(y), bytes(host_y), kBytes); }
+  Status clear() { return device->copy_in(stream, bytes(y), bytes(host_y), kGraphBytes); }
   std::unique_ptr<EmulatedDevice> device;
   StreamId stream, other;
   EventId event;
@@ -52,7 +52,7 @@ struct Work {
 TEST(CapturedGraphs, RunAsOftenAsTheyAreLaunched) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    Work work(seed);
+    GraphWork work(seed);
     ASSERT_TRUE(work.clear().ok());
     ASSERT_TRUE(work.device->synchronize(work.stream).ok());
     work.set(5, 7);
@@ -72,28 +72,30 @@ TEST(CapturedGraphs, RunAsOftenAsTheyAreLaunched) {
 }
 
 TEST(CapturedGraphs, CapturesForbidWhatNeedsTheHost) {
-  using Call = std::function<Status(Work&)>;
+  using Call = std::function<Status(GraphWork&)>;
   const auto of = [](auto result) { return result ? ok_status() : result.error(); };
   const std::pair<const char*, Call> calls[] = {
-      {"allocate() while", [&](Work& work) { return of(work.device->allocate(8, "more")); }},
-      {"free() while", [](Work& work) { return work.device->free(Work::bytes(work.x)); }},
-      {"allocate_pinned() while", [&](Work& work) { return of(work.device->allocate_pinned(8)); }},
-      {"free_pinned() while", [](Work& work) { return work.device->free_pinned(Work::bytes(work.host_x)); }},
-      {"reserve() while", [&](Work& work) { return of(work.device->reserve(kDeviceGranule)); }},
+      {"allocate() while", [&](GraphWork& work) { return of(work.device->allocate(8, "more")); }},
+      {"free() while", [](GraphWork& work) { return work.device->free(GraphWork::bytes(work.x)); }},
+      {"allocate_pinned() while", [&](GraphWork& work) { return of(work.device->allocate_pinned(8)); }},
+      {"free_pinned() while",
+       [](GraphWork& work) { return work.device->free_pinned(GraphWork::bytes(work.host_x)); }},
+      {"reserve() while", [&](GraphWork& work) { return of(work.device->reserve(kDeviceGranule)); }},
       {"create_physical() while",
-       [&](Work& work) { return of(work.device->create_physical(kDeviceGranule)); }},
-      {"synchronize() while", [](Work& work) { return work.device->synchronize(work.stream); }},
-      {"synchronize() while", [](Work& work) { return work.device->synchronize(work.other); }},
-      {"record() in", [](Work& work) { return work.device->record(work.event, work.stream); }},
-      {"wait() in", [](Work& work) { return work.device->wait(work.stream, work.event); }},
-      {"begin_capture() while", [](Work& work) { return work.device->begin_capture(work.other); }},
-      {"launch_graph() while", [](Work& work) { return work.device->launch_graph(work.other, GraphId{}); }},
-      {"start_profile() while", [](Work& work) { return work.device->start_profile(); }},
-      {"open_products() while", [](Work& work) { return work.device->open_products(); }},
-      {"end_capture() of", [&](Work& work) { return of(work.device->end_capture(work.other)); }}};
+       [&](GraphWork& work) { return of(work.device->create_physical(kDeviceGranule)); }},
+      {"synchronize() while", [](GraphWork& work) { return work.device->synchronize(work.stream); }},
+      {"synchronize() while", [](GraphWork& work) { return work.device->synchronize(work.other); }},
+      {"record() in", [](GraphWork& work) { return work.device->record(work.event, work.stream); }},
+      {"wait() in", [](GraphWork& work) { return work.device->wait(work.stream, work.event); }},
+      {"begin_capture() while", [](GraphWork& work) { return work.device->begin_capture(work.other); }},
+      {"launch_graph() while",
+       [](GraphWork& work) { return work.device->launch_graph(work.other, GraphId{}); }},
+      {"start_profile() while", [](GraphWork& work) { return work.device->start_profile(); }},
+      {"open_products() while", [](GraphWork& work) { return work.device->open_products(); }},
+      {"end_capture() of", [&](GraphWork& work) { return of(work.device->end_capture(work.other)); }}};
   for (const auto& [said, call] : calls) {
     SCOPED_TRACE(said);
-    Work work;
+    GraphWork work;
     ASSERT_TRUE(work.device->begin_capture(work.stream).ok());
     ASSERT_TRUE(work.put().ok());
     const Status status = call(work);
@@ -104,10 +106,12 @@ TEST(CapturedGraphs, CapturesForbidWhatNeedsTheHost) {
 }
 
 TEST(CapturedGraphs, OtherStreamsGoOn) {
-  Work work;
+  GraphWork work;
   work.set(0, 3);
   ASSERT_TRUE(work.device->begin_capture(work.stream).ok());
-  ASSERT_TRUE(work.device->copy_in(work.other, Work::bytes(work.y), Work::bytes(work.host_y), kBytes).ok());
+  ASSERT_TRUE(
+      work.device->copy_in(work.other, GraphWork::bytes(work.y), GraphWork::bytes(work.host_y), kGraphBytes)
+          .ok());
   ASSERT_TRUE(work.device->record(work.event, work.other).ok());
   ASSERT_TRUE(work.put().ok());
   const auto graph = work.device->end_capture(work.stream);
@@ -121,26 +125,26 @@ TEST(CapturedGraphs, OtherStreamsGoOn) {
 }
 
 TEST(CapturedGraphs, WhatTheyNameIsNotFreed) {
-  const auto frees = [](Work& work, const auto& call) {
+  const auto frees = [](GraphWork& work, const auto& call) {
     const GraphId graph = work.capture();
     const Status status = call(work);
     EXPECT_NE(status.message().find("that graph 0 still names, for "), std::string::npos) << status.message();
     EXPECT_FALSE(work.device->destroy_graph(graph).ok());  // it sticks
   };
-  Work first, second;
-  frees(first, [](Work& work) { return work.device->free(Work::bytes(work.y)); });
-  frees(second, [](Work& work) { return work.device->free_pinned(Work::bytes(work.host_x)); });
+  GraphWork first, second;
+  frees(first, [](GraphWork& work) { return work.device->free(GraphWork::bytes(work.y)); });
+  frees(second, [](GraphWork& work) { return work.device->free_pinned(GraphWork::bytes(work.host_x)); });
 
-  Work addresses;
+  GraphWork addresses;
   addresses.x = reinterpret_cast<float*>(*addresses.device->reserve(kDeviceGranule));
-  frees(addresses, [&](Work& work) { return work.device->release(Work::bytes(work.x)); });
+  frees(addresses, [&](GraphWork& work) { return work.device->release(GraphWork::bytes(work.x)); });
 
-  Work work;
-  std::byte* const free = *work.device->allocate(kBytes, "of no graph");
+  GraphWork work;
+  std::byte* const free = *work.device->allocate(kGraphBytes, "of no graph");
   const GraphId graph = work.capture();
   EXPECT_TRUE(work.device->free(free).ok());
   EXPECT_TRUE(work.device->destroy_graph(graph).ok());
-  EXPECT_TRUE(work.device->free(Work::bytes(work.y)).ok());
+  EXPECT_TRUE(work.device->free(GraphWork::bytes(work.y)).ok());
   EXPECT_FALSE(work.device->launch_graph(work.stream, graph).ok());
 }
 

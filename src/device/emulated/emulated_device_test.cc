@@ -16,12 +16,6 @@ namespace {
 
 constexpr std::uint32_t kThreads = 64;
 
-#ifdef PAGODA_DEVICE_UNCHECKED
-constexpr bool kChecked = false;
-#else
-constexpr bool kChecked = true;
-#endif
-
 std::unique_ptr<EmulatedDevice> open_device(const EmulatedOptions& options = {}) {
   auto device = EmulatedDevice::create(options);
   CHECK(device.has_value());
@@ -37,8 +31,8 @@ T* pinned(Device& device, std::size_t count) {
 
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 
-struct Work {
-  explicit Work(const EmulatedOptions& options = {}) : device(open_device(options)) {
+struct PlantedWork {
+  explicit PlantedWork(const EmulatedOptions& options = {}) : device(open_device(options)) {
     stream = *device->create_stream();
     in = *device->allocate(kThreads * sizeof(float), "in");
     out = *device->allocate(kThreads * sizeof(float), "out");
@@ -83,7 +77,7 @@ TEST(EmulatedDevice, ItIsLostOnDemandWhileNothingRuns) {
 }
 
 TEST(EmulatedDevice, ProfilesLaunchesByKernel) {
-  Work work;
+  PlantedWork work;
   const Planted* first = nullptr;
   for (const Planted& planted : planted_kernels())
     if (planted.good && first == nullptr) first = &planted;
@@ -104,8 +98,8 @@ TEST(EmulatedDevice, FindsPlantedFaultsInKernels) {
   if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
   for (const Planted& planted : planted_kernels()) {
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      SCOPED_TRACE(testing::Message() << planted.what << ", seed " << seed);
-      Work work({.seed = seed});
+      SCOPED_TRACE(::testing::Message() << planted.what << ", seed " << seed);
+      PlantedWork work({.seed = seed});
       const Status status = work.run(planted.kernel, planted.blocks, planted.cluster);
       EXPECT_EQ(status.ok(), planted.good) << status.message();
       if (planted.good) continue;
@@ -119,7 +113,7 @@ TEST(EmulatedDevice, FindsPlantedFaultsInKernels) {
 }
 
 TEST(EmulatedDevice, ComputesWhatTheKernelSays) {
-  Work work;
+  PlantedWork work;
   ASSERT_TRUE(work.run(planted("turn_around").kernel).ok());
   ASSERT_TRUE(work.device->copy_out(work.stream, bytes_of(work.host), work.out, 4 * kThreads).ok());
   ASSERT_TRUE(work.device->synchronize(work.stream).ok());
@@ -129,13 +123,13 @@ TEST(EmulatedDevice, ComputesWhatTheKernelSays) {
 // The last round's 32 numbers, turned around, by each of the two blocks; and a device without clusters.
 TEST(EmulatedDevice, BlocksOfAClusterShareCopies) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    Work work({.seed = seed});
+    PlantedWork work({.seed = seed});
     ASSERT_TRUE(work.run(planted("share_show").kernel, 2, 2).ok());
     ASSERT_TRUE(work.device->copy_out(work.stream, bytes_of(work.host), work.out, 4 * kThreads).ok());
     ASSERT_TRUE(work.device->synchronize(work.stream).ok());
     for (std::uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(work.host[i], static_cast<float>(63 - i % 32));
   }
-  Work without({.clusters = false});
+  PlantedWork without({.clusters = false});
   EXPECT_FALSE(without.device->has_clusters());
   EXPECT_FALSE(without.run(planted("share_show").kernel, 2, 2).ok());
 }
@@ -144,7 +138,7 @@ TEST(EmulatedDevice, SomeOrdersFindABlockThatLeavesItsClusterEarly) {
   if (!kChecked) GTEST_SKIP() << "kernels run unchecked in this build";
   int found = 0;
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
-    const Status status = Work({.seed = seed}).run(kernel_that_leaves_early(), 2, 2);
+    const Status status = PlantedWork({.seed = seed}).run(kernel_that_leaves_early(), 2, 2);
     found +=
         status.message().find("ends with copies of its block, or into it, under way") != std::string::npos;
   }
@@ -152,14 +146,14 @@ TEST(EmulatedDevice, SomeOrdersFindABlockThatLeavesItsClusterEarly) {
 }
 
 TEST(EmulatedDevice, NewMemoryIsNaN) {
-  Work work;
+  PlantedWork work;
   ASSERT_TRUE(work.device->copy_out(work.stream, bytes_of(work.host), work.out, 4 * kThreads).ok());
   ASSERT_TRUE(work.device->synchronize(work.stream).ok());
   EXPECT_TRUE(std::isnan(work.host[0]) && std::isnan(work.host[kThreads - 1]));
 }
 
 TEST(EmulatedDeviceDeathTest, HostCodeCannotTouchItsMemory) {
-  Work work;
+  PlantedWork work;
   ASSERT_TRUE(work.device->synchronize(work.stream).ok());
   EXPECT_DEATH(
       {
@@ -173,7 +167,7 @@ TEST(EmulatedDeviceDeathTest, HostCodeCannotTouchItsMemory) {
 TEST(EmulatedDevice, FindsUseAfterFree) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    Work work({.seed = seed});
+    PlantedWork work({.seed = seed});
     ASSERT_TRUE(work.device->synchronize(work.stream).ok());
     // Put into the stream, and perhaps begun: the memory goes before anybody has waited.
     ASSERT_TRUE(work.device->free(work.in).ok());
@@ -187,7 +181,7 @@ TEST(EmulatedDevice, FindsUseAfterFree) {
 TEST(EmulatedDevice, FindsAFreeBehindWorkThatStillWaits) {
   int found = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    Work work({.seed = seed});
+    PlantedWork work({.seed = seed});
     Status status = work.device->copy(work.stream, work.out, work.in, 4 * kThreads);
     if (status.ok()) status = work.device->free(work.in);
     if (status.ok()) status = work.device->synchronize(work.stream);
@@ -198,29 +192,30 @@ TEST(EmulatedDevice, FindsAFreeBehindWorkThatStillWaits) {
 
 TEST(EmulatedDevice, RefusesBadCalls) {
   const auto broken = [](const auto& call, const char* message) {
-    Work work;
+    PlantedWork work;
     Status status = call(work);
     if (status.ok()) status = work.device->synchronize(work.stream);
     EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
   };
   float unpinned[4] = {};
-  broken([&](Work& s) { return s.device->copy_in(s.stream, s.in, bytes_of(unpinned), 16); }, "not pinned");
-  broken([](Work& s) { return s.device->copy_in(s.stream, s.in, bytes_of(s.host), 4 * kThreads + 1); },
+  broken([&](PlantedWork& s) { return s.device->copy_in(s.stream, s.in, bytes_of(unpinned), 16); },
          "not pinned");
-  broken([](Work& s) { return s.device->copy(s.stream, s.out, s.in + 4, 4 * kThreads); },
+  broken([](PlantedWork& s) { return s.device->copy_in(s.stream, s.in, bytes_of(s.host), 4 * kThreads + 1); },
+         "not pinned");
+  broken([](PlantedWork& s) { return s.device->copy(s.stream, s.out, s.in + 4, 4 * kThreads); },
          "at offset 4 of 'in', which has 256 bytes");
-  broken([](Work& s) { return s.device->copy_out(s.stream, bytes_of(s.host), bytes_of(s.host), 4); },
+  broken([](PlantedWork& s) { return s.device->copy_out(s.stream, bytes_of(s.host), bytes_of(s.host), 4); },
          "not the device's");
-  broken([](Work& s) { return s.device->free(s.in + 256); }, "no allocation has");
-  broken([](Work& s) { return s.device->free_pinned(s.in); }, "not pinned");
+  broken([](PlantedWork& s) { return s.device->free(s.in + 256); }, "no allocation has");
+  broken([](PlantedWork& s) { return s.device->free_pinned(s.in); }, "not pinned");
   broken(
-      [](Work& s) {
+      [](PlantedWork& s) {
         const Status first = s.device->free(s.in);
         return first.ok() ? s.device->free(s.in) : first;
       },
       "double free of 'in'");
-  broken([](Work& s) { return s.device->synchronize(StreamId{7}); }, "a stream that is none");
-  broken([](Work& s) { return s.device->wait(s.stream, EventId{0}); }, "that is none");
+  broken([](PlantedWork& s) { return s.device->synchronize(StreamId{7}); }, "a stream that is none");
+  broken([](PlantedWork& s) { return s.device->wait(s.stream, EventId{0}); }, "that is none");
   for (const LaunchShape& shape :
        {LaunchShape{.block = {33}}, LaunchShape{.block = {2048}}, LaunchShape{.grid = {0}, .block = {32}},
         LaunchShape{.block = {32}, .shared_bytes = kMaxSharedBytes + 1},
@@ -228,10 +223,12 @@ TEST(EmulatedDevice, RefusesBadCalls) {
         LaunchShape{.grid = {1, 16}, .block = {32}, .cluster = 16},
         LaunchShape{.grid = {1, 2}, .block = {1024}, .cluster = 2}})
     broken(
-        [&](Work& s) { return launch(*s.device, s.stream, planted("turn_around").kernel, shape, s.args()); },
+        [&](PlantedWork& s) {
+          return launch(*s.device, s.stream, planted("turn_around").kernel, shape, s.args());
+        },
         "a shape that no device takes");
   broken(
-      [](Work& s) {
+      [](PlantedWork& s) {
         return launch(*s.device, s.stream, kernel(*s.device, KernelId::rms_norm),
                       LaunchShape{.block = {1024}, .shared_bytes = 512}, NormArgs{});
       },
@@ -251,7 +248,7 @@ TEST(RegisterFile, HasSomeForEachThread) {
 
 // Two streams and an event between them, or not: the copy out has to wait for the kernel.
 bool right_order(std::uint64_t seed, bool with_event) {
-  Work work({.seed = seed});
+  PlantedWork work({.seed = seed});
   CHECK(work.device->synchronize(work.stream).ok());
   const StreamId other = *work.device->create_stream();
   const EventId done = *work.device->create_event();
@@ -277,7 +274,7 @@ TEST(EmulatedDevice, AMissingEventShowsForSomeSeed) {
 
 TEST(EmulatedDevice, AnEventIsOfItsLatestRecord) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    Work work({.seed = seed});
+    PlantedWork work({.seed = seed});
     const StreamId other = *work.device->create_stream();
     const EventId done = *work.device->create_event();
     // An event that was never recorded delays nobody.
@@ -305,7 +302,7 @@ TEST(EmulatedDevice, FailsWhereItIsTold) {
   ASSERT_FALSE(large.has_value());
   EXPECT_EQ(large.error().code(), StatusCode::resource_exhausted);
 
-  Work work({.lost_launch = 2});
+  PlantedWork work({.lost_launch = 2});
   EXPECT_TRUE(work.run(planted("turn_around").kernel).ok());
   const Status lost = work.run(planted("turn_around").kernel);
   EXPECT_EQ(lost.code(), StatusCode::internal);

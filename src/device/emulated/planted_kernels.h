@@ -8,6 +8,13 @@
 
 namespace pagoda::device::emulated {
 
+// Whether this build looks for faults of kernels.
+#ifdef PAGODA_DEVICE_UNCHECKED
+inline constexpr bool kChecked = false;
+#else
+inline constexpr bool kChecked = true;
+#endif
+
 struct PlantedArgs {
   const float* in = nullptr;
   float* out = nullptr;

@@ -18,12 +18,6 @@ namespace {
 
 constexpr std::size_t kSide = 64, kRounds = 5;
 
-#ifdef PAGODA_DEVICE_UNCHECKED
-constexpr bool kChecked = false;
-#else
-constexpr bool kChecked = true;
-#endif
-
 float value_of(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 // [rounds][64][64]; signs and exponents around one.
@@ -115,7 +109,7 @@ void expect_faults(std::span<const PlantedProduct> all, const LaunchShape& shape
   const auto a = random_matrices(1), b = random_matrices(2);
   for (const PlantedProduct& planted : all)
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
-      SCOPED_TRACE(testing::Message() << planted.kernel.name << ", seed " << seed);
+      SCOPED_TRACE(::testing::Message() << planted.kernel.name << ", seed " << seed);
       const Status status = outcome(planted.kernel, seed, a, b, shape).status;
       EXPECT_EQ(status.ok(), planted.message == nullptr) << status.message();
       if (planted.message == nullptr) continue;

@@ -212,7 +212,7 @@ TEST_F(DeviceOpsTest, RowsOfProductsHaveTheBitsThatTheyHaveAlone) {
   const std::int64_t few = device::KernelLaunches::few_rows();
   for (const std::int64_t width : {std::int64_t{96}, std::int64_t{1032}})
     for (const bool gated : {false, true}) {
-      SCOPED_TRACE(testing::Message() << width << (gated ? " gated" : ""));
+      SCOPED_TRACE(::testing::Message() << width << (gated ? " gated" : ""));
       const auto floats_of = [](std::uint64_t seed, std::int64_t count) {
         return random_floats(seed, static_cast<std::size_t>(count));
       };

@@ -19,7 +19,7 @@ namespace {
 
 using device::Element;
 
-constexpr std::int64_t kExperts = 5, kWidth = 192, kInner = 320, kChosen = 2, kRows = 23;
+constexpr std::int64_t kExperts = 5, kExpertWidth = 192, kInner = 320, kChosen = 2, kExpertRows = 23;
 
 struct Case {
   DType dtype = DType::mxfp4;
@@ -28,11 +28,11 @@ struct Case {
 };
 
 // [rows, columns], and the same widened.
-struct Stored {
+struct ExpertsInMemory {
   std::vector<std::byte> file;
   std::vector<float> widened;
   TensorView view, wide;
-  Stored(const Case& of, std::uint64_t seed, std::int64_t rows, std::int64_t columns)
+  ExpertsInMemory(const Case& of, std::uint64_t seed, std::int64_t rows, std::int64_t columns)
       : file(random_weights(seed, of.dtype, rows * columns)),
         widened(static_cast<std::size_t>(rows * columns)) {
     for (std::int64_t group = 0; of.dtype == DType::fp8 && group < rows * columns / 32; ++group) {
@@ -47,12 +47,12 @@ struct Stored {
 };
 
 struct Experts {
-  std::vector<Stored> gate, up, down;
+  std::vector<ExpertsInMemory> gate, up, down;
   explicit Experts(const Case& of) {
     for (std::uint64_t i = 0; i < kExperts; ++i) {
-      gate.emplace_back(of, 10 + i, kInner, kWidth);
-      up.emplace_back(of, 20 + i, kInner, kWidth);
-      down.emplace_back(of, 30 + i, kWidth, kInner);
+      gate.emplace_back(of, 10 + i, kInner, kExpertWidth);
+      up.emplace_back(of, 20 + i, kInner, kExpertWidth);
+      down.emplace_back(of, 30 + i, kExpertWidth, kInner);
     }
   }
 };
@@ -70,7 +70,7 @@ std::vector<float> mix_on_device(const Experts& experts, const How& how, std::in
   const auto products = how.inputs.is_own() ? MatrixProducts::automatic : MatrixProducts::w8a8;
   DeviceOps ops(bench.device(), bench.stream(), arena, {.weights = Element::bf16, .products = products});
   const KernelContext context = {.backend = Backend::device, .device = &ops};
-  const auto of = [&](const Stored& one) { return how.widened ? one.wide : one.view; };
+  const auto of = [&](const ExpertsInMemory& one) { return how.widened ? one.wide : one.view; };
   std::vector<PackedLinear> in, out;
   for (std::size_t i = 0; i < kExperts; ++i) {
     ops.continue_series(0, kExperts);
@@ -87,18 +87,19 @@ std::vector<float> mix_on_device(const Experts& experts, const How& how, std::in
                             .first = in,
                             .second = out};
   const auto rows = [&](std::uint64_t seed, std::int64_t width) {
-    const std::vector<float> all = random_floats(seed, static_cast<std::size_t>(kRows * width));
+    const std::vector<float> all = random_floats(seed, static_cast<std::size_t>(kExpertRows * width));
     const auto begin = all.begin() + first * width;
     return Buffer::of(bench.put(std::vector<float>(begin, begin + count * width)), width);
   };
-  const Buffer x = rows(1, kWidth);
-  const Buffer y = Buffer::of(bench.make<float>(static_cast<std::size_t>(count * kWidth)), kWidth);
+  const Buffer x = rows(1, kExpertWidth);
+  const Buffer y =
+      Buffer::of(bench.make<float>(static_cast<std::size_t>(count * kExpertWidth)), kExpertWidth);
   const Buffer scratch =
       Buffer::of(bench.make<float>(static_cast<std::size_t>(count * mixture_scratch(args))), 0);
   EXPECT_TRUE(mixture(context, args, rows(2, kExperts), LinearInput::rows(x), count, scratch, false, y).ok());
   const Status status = ops.take_status();
   EXPECT_TRUE(status.ok()) << status.message();
-  return bench.get(reinterpret_cast<const float*>(y.data), static_cast<std::size_t>(count * kWidth));
+  return bench.get(reinterpret_cast<const float*>(y.data), static_cast<std::size_t>(count * kExpertWidth));
 }
 
 std::vector<float> mix_by_reference(const Experts& experts, const How& how = {}) {
@@ -115,11 +116,13 @@ std::vector<float> mix_by_reference(const Experts& experts, const How& how = {})
                             .weigh_input = how.weigh_input,
                             .first = in,
                             .second = out};
-  const std::vector<float> logits = random_floats(2, kRows * kExperts), x = random_floats(1, kRows * kWidth);
-  std::vector<float> scratch(static_cast<std::size_t>(kRows * mixture_scratch(args))), y(kRows * kWidth);
+  const std::vector<float> logits = random_floats(2, kExpertRows * kExperts),
+                           x = random_floats(1, kExpertRows * kExpertWidth);
+  std::vector<float> scratch(static_cast<std::size_t>(kExpertRows * mixture_scratch(args))),
+      y(kExpertRows * kExpertWidth);
   EXPECT_TRUE(mixture(context, args, Buffer::of(logits.data(), kExperts),
-                      LinearInput::rows(Buffer::of(x.data(), kWidth)), kRows, Buffer::of(scratch.data(), 0),
-                      false, Buffer::of(y.data(), kWidth))
+                      LinearInput::rows(Buffer::of(x.data(), kExpertWidth)), kExpertRows,
+                      Buffer::of(scratch.data(), 0), false, Buffer::of(y.data(), kExpertWidth))
                   .ok());
   return y;
 }
@@ -134,32 +137,32 @@ double distance(const std::vector<float>& made, const std::vector<float>& wanted
   return std::sqrt(off / size);
 }
 
-class StoredExperts : public testing::TestWithParam<Case> {};
+class StoredExperts : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StoredExperts, AreThoseOfWidenedWeights) {
   const Experts experts(GetParam());
   Element kept = Element::f32;
-  const std::vector<float> made = mix_on_device(experts, {}, 0, kRows, &kept);
+  const std::vector<float> made = mix_on_device(experts, {}, 0, kExpertRows, &kept);
   EXPECT_EQ(kept, GetParam().kept);
   if (kept == Element::mxfp4 || GetParam().dtype == DType::nvfp4)
-    EXPECT_TRUE(same_bits(made, mix_on_device(experts, {.widened = true}, 0, kRows)));
+    EXPECT_TRUE(same_bits(made, mix_on_device(experts, {.widened = true}, 0, kExpertRows)));
   EXPECT_LT(distance(made, mix_by_reference(experts)), 0.01);  // inputs have 8 bits of fraction
 }
 
 TEST_P(StoredExperts, BitsDependOnTheRowAlone) {
   const Experts experts(GetParam());
-  const std::vector<float> all = mix_on_device(experts, {}, 0, kRows);
-  for (const std::int64_t row : {std::int64_t{0}, std::int64_t{7}, kRows - 1}) {
-    const auto begin = all.begin() + row * kWidth;
-    EXPECT_TRUE(same_bits(mix_on_device(experts, {}, row, 1), {begin, begin + kWidth})) << row;
+  const std::vector<float> all = mix_on_device(experts, {}, 0, kExpertRows);
+  for (const std::int64_t row : {std::int64_t{0}, std::int64_t{7}, kExpertRows - 1}) {
+    const auto begin = all.begin() + row * kExpertWidth;
+    EXPECT_TRUE(same_bits(mix_on_device(experts, {}, row, 1), {begin, begin + kExpertWidth})) << row;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredExperts,
-                         testing::Values(Case{}, Case{DType::nvfp4, 16, Element::nvfp4},
-                                         Case{DType::nvfp4_scaled, 16, Element::nvfp4},
-                                         Case{DType::fp8, 1 << 20, Element::fp8_blocks},
-                                         Case{DType::fp8, 128, Element::fp8_blocks}),
+                         ::testing::Values(Case{}, Case{DType::nvfp4, 16, Element::nvfp4},
+                                           Case{DType::nvfp4_scaled, 16, Element::nvfp4},
+                                           Case{DType::fp8, 1 << 20, Element::fp8_blocks},
+                                           Case{DType::fp8, 128, Element::fp8_blocks}),
                          [](const auto& info) {
                            const std::string name(dtype_info(info.param.dtype).name);
                            return name + (info.param.shared == 128 ? "_BLOCKS" : "");
@@ -177,14 +180,14 @@ TEST(ExpertsInputs, AreOf8BitsAsTheSchemeSays) {
       SCOPED_TRACE(linear_arithmetic_text(inputs));
       const Experts experts(Case{DType::fp8, inputs.group == 128 ? 128 : 1 << 20, Element::fp8_blocks});
       const How how = {.weigh_input = weigh_input, .inputs = inputs};
-      const std::vector<float> made = mix_on_device(experts, how, 0, kRows),
-                               kept = mix_on_device(experts, {.weigh_input = weigh_input}, 0, kRows),
+      const std::vector<float> made = mix_on_device(experts, how, 0, kExpertRows),
+                               kept = mix_on_device(experts, {.weigh_input = weigh_input}, 0, kExpertRows),
                                wanted = mix_by_reference(experts, how);
       EXPECT_LT(distance(made, wanted), 0.01);
       EXPECT_LT(2 * distance(made, wanted), distance(kept, wanted));
-      for (const std::int64_t row : {std::int64_t{0}, kRows - 1}) {
-        const auto begin = made.begin() + row * kWidth;
-        EXPECT_TRUE(same_bits(mix_on_device(experts, how, row, 1), {begin, begin + kWidth})) << row;
+      for (const std::int64_t row : {std::int64_t{0}, kExpertRows - 1}) {
+        const auto begin = made.begin() + row * kExpertWidth;
+        EXPECT_TRUE(same_bits(mix_on_device(experts, how, row, 1), {begin, begin + kExpertWidth})) << row;
       }
     }
 }
@@ -194,9 +197,9 @@ TEST(ExpertsInputs, OfOtherSchemesKeep16Bits) {
   const Experts experts(Case{DType::fp8, 128, Element::fp8_blocks});
   const LinearArithmetic fixed = {.number = InputNumber::e4m3, .scales = InputScale::fixed, .scale = 0.01f},
                          small = {.number = InputNumber::e4m3, .scales = InputScale::group, .group = 64};
-  const std::vector<float> kept = mix_on_device(experts, {}, 0, kRows);
+  const std::vector<float> kept = mix_on_device(experts, {}, 0, kExpertRows);
   for (const LinearArithmetic& inputs : {fixed, small})
-    EXPECT_TRUE(same_bits(mix_on_device(experts, {.inputs = inputs}, 0, kRows), kept));
+    EXPECT_TRUE(same_bits(mix_on_device(experts, {.inputs = inputs}, 0, kExpertRows), kept));
 }
 
 }  // namespace

@@ -21,13 +21,13 @@ namespace {
 
 using device::Element;
 
-struct Stored {
+struct RowsInMemory {
   std::vector<std::byte> file;
   TensorView view;
 };
 
-Stored stored_of(DType dtype, std::uint64_t seed, std::int64_t rows, std::int64_t columns) {
-  Stored out;
+RowsInMemory stored_of(DType dtype, std::uint64_t seed, std::int64_t rows, std::int64_t columns) {
+  RowsInMemory out;
   out.file = random_weights(seed, dtype, rows * columns);
   out.view = {.dtype = dtype, .shape = {rows, columns}, .data = out.file.data()};
   return out;
@@ -155,7 +155,7 @@ TEST(StoredRow, HasTheBytesOfThePlainForm) {
                                        {DType::f32, Element::f32},
                                        {DType::q3_k, Element::f32}}) {
     SCOPED_TRACE(dtype_info(dtype).name);
-    Stored stored = stored_of(dtype, 3, 40, 2560);
+    RowsInMemory stored = stored_of(dtype, 3, 40, 2560);
     if (!is_quantized(dtype))  // every bit pattern: NaNs, too
       for (std::byte& byte : stored.file) byte = static_cast<std::byte>(rng());
     for (std::int64_t row = 0; row < stored.view.rows(); ++row) {
@@ -177,7 +177,7 @@ TEST(WeightUpload, BringsTheSameBytesInAnyOrder) {
     ThreadPool pool(3);
     WeightUpload upload(bench.device(), bench.stream(), below(2) == 0 ? &pool : nullptr,
                         std::array{96, 4096, 1 << 20}[static_cast<std::size_t>(below(3))]);
-    std::vector<Stored> matrices;
+    std::vector<RowsInMemory> matrices;
     std::vector<std::pair<std::byte*, std::vector<std::byte>>> placed;
     for (int i = 0; i < 6; ++i) {
       const Element element = below(2) == 0 ? Element::bf16 : Element::f32;
@@ -205,13 +205,13 @@ TEST(WeightUpload, BringsTheSameBytesInAnyOrder) {
   }
 }
 
-class StoredRows : public testing::TestWithParam<DType> {};
+class StoredRows : public ::testing::TestWithParam<DType> {};
 
 TEST_P(StoredRows, ProductsHaveTheBitsOfWidenedWeights) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     const std::int32_t rows = 3, n = 21 + static_cast<std::int32_t>(seed), k = 256 * (seed % 2 == 0 ? 1 : 2);
-    const Stored weights = stored_of(GetParam(), seed, n, k);
+    const RowsInMemory weights = stored_of(GetParam(), seed, n, k);
     const auto element = quantized_element(std::span(&weights.view, 1));
     ASSERT_TRUE(element.has_value());
     const std::vector<float> x = random_floats(seed + 9, static_cast<std::size_t>(rows * k));
@@ -244,7 +244,7 @@ float largest_difference(const std::vector<float>& a, const std::vector<float>& 
 // rounded.
 TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
   const std::int32_t n = 19, k = 512;
-  const Stored weights = stored_of(GetParam(), 3, n, k);
+  const RowsInMemory weights = stored_of(GetParam(), 3, n, k);
   const auto element = quantized_element(std::span(&weights.view, 1));
   ASSERT_TRUE(element.has_value());
   for (const std::int32_t rows : {2, 17, 40, 130}) {
@@ -277,7 +277,7 @@ TEST_P(StoredRows, ProductsByTilesAreThoseOfOtherForms) {
 
 TEST_P(StoredRows, ExpertsToo) {
   const std::int32_t experts = 3, pairs = 6, n = 18, k = 256;
-  const Stored weights = stored_of(GetParam(), 5, experts * n, k);
+  const RowsInMemory weights = stored_of(GetParam(), 5, experts * n, k);
   const auto element = quantized_element(std::span(&weights.view, 1));
   ASSERT_TRUE(element.has_value());
   const std::vector<float> x = random_floats(9, static_cast<std::size_t>(pairs * k));
@@ -301,14 +301,14 @@ TEST_P(StoredRows, ExpertsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredRows,
-                         testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q5_k,
-                                         DType::q6_k, DType::fp8, DType::mxfp4, DType::nvfp4,
-                                         DType::nvfp4_scaled),
+                         ::testing::Values(DType::q4_0, DType::q4_1, DType::q4_k, DType::q8_0, DType::q5_k,
+                                           DType::q6_k, DType::fp8, DType::mxfp4, DType::nvfp4,
+                                           DType::nvfp4_scaled),
                          [](const auto& info) { return std::string(dtype_info(info.param).name); });
 
 TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
-  const Stored four = stored_of(DType::q4_1, 1, 2, 256), eight = stored_of(DType::q8_0, 1, 2, 256),
-               six = stored_of(DType::q6_k, 1, 2, 256), plain = stored_of(DType::bf16, 1, 2, 256);
+  const RowsInMemory four = stored_of(DType::q4_1, 1, 2, 256), eight = stored_of(DType::q8_0, 1, 2, 256),
+                     six = stored_of(DType::q6_k, 1, 2, 256), plain = stored_of(DType::bf16, 1, 2, 256);
   const auto of = [](std::vector<TensorView> views) { return quantized_element(views); };
   EXPECT_EQ(of({four.view, stored_of(DType::q4_k, 2, 1, 256).view}), Element::q4);
   EXPECT_EQ(of({four.view, eight.view}), std::nullopt);
@@ -325,7 +325,7 @@ TEST(StoredRowsOf, OtherAndMixedTypesAreWidened) {
 // Scales of a file's blocks have no sign; the largest one is no number there, and the one with a sign is 480.
 // A folder's scale that is none makes a row of none.
 TEST(StoredRowsOf, ScalesOf4BitFloatsAreNumbers) {
-  Stored file = stored_of(DType::nvfp4, 1, 1, 256), folder = stored_of(DType::nvfp4_scaled, 1, 1, 256);
+  RowsInMemory file = stored_of(DType::nvfp4, 1, 1, 256), folder = stored_of(DType::nvfp4_scaled, 1, 1, 256);
   file.file[0] = std::byte{0x7f}, file.file[1] = std::byte{0xff}, file.file[2] = std::byte{0x81};
   const auto scales = [](const TensorView& view) {
     std::vector<std::byte> row = on_device(Element::nvfp4, view);
@@ -343,7 +343,7 @@ TEST(StoredRowsOf, ScalesOf4BitFloatsAreNumbers) {
 // One scale for each row, for each 128 of its columns, or for fewer.
 TEST(StoredRowsOf, EightBitFloatsAreKeptByTheirScales) {
   const std::int64_t rows = 3, columns = 288;
-  Stored stored = stored_of(DType::fp8, 1, rows, columns);
+  RowsInMemory stored = stored_of(DType::fp8, 1, rows, columns);
   const auto element_with = [&](auto scale_of) {
     for (std::int64_t group = 0; group < rows * columns / 32; ++group) {
       const float scale = scale_of(group / (columns / 32), group % (columns / 32));

@@ -12,20 +12,16 @@
 #include "kernels/testing.h"
 #include "loader/safetensors_writer.h"
 #include "loader/test_files.h"
+#include "models/quantize/test_sources.h"
 
 namespace pagoda {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::opened;
 using testing::ScratchFolder;
 
 const std::string kModels = PAGODA_SOURCE_DIR "/tests/fixtures/";
-
-std::unique_ptr<ModelSource> opened(const std::string& path) {
-  auto source = ModelSource::open(path);
-  EXPECT_TRUE(source) << source.error().message();
-  return source ? *std::move(source) : nullptr;
-}
 
 std::vector<float> values_of(const ModelSource& source, const std::string& name) {
   const TensorView& tensor = *source.find(name);

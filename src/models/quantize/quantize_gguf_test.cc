@@ -10,11 +10,13 @@
 #include "kernels/testing.h"
 #include "loader/test_files.h"
 #include "loader/test_gguf.h"
+#include "models/quantize/test_sources.h"
 
 namespace pagoda {
 namespace {
 
 using testing::GgufBuilder;
+using testing::opened;
 
 constexpr std::uint32_t kF32 = 0, kF16 = 1;
 
@@ -45,12 +47,6 @@ std::string model(bool with_head = true, float weight = 1) {
   put("blk.0.attn_q.bias", 256, 2);
   builder.tensor("blk.0.half.weight", {32, 2}, kF16, std::string(128, '\x3c'));
   return builder.build();
-}
-
-std::unique_ptr<ModelSource> opened(const std::string& path) {
-  auto source = ModelSource::open(path);
-  EXPECT_TRUE(source) << source.error().message();
-  return source ? *std::move(source) : nullptr;
 }
 
 std::string planned(const GgufFile& file, DType type) {

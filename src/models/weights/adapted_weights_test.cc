@@ -19,7 +19,7 @@ namespace {
 using testing::GgufBuilder;
 using testing::ScratchFolder;
 
-constexpr std::int64_t kColumns = 32, kRows = 3, kRank = 2;
+constexpr std::int64_t kAdaptedColumns = 32, kAdaptedRows = 3, kRank = 2;
 
 std::string floats(std::int64_t count, float first) {
   std::string bytes;
@@ -30,7 +30,7 @@ std::string floats(std::int64_t count, float first) {
 // A Q4_0 matrix of scale 0.5 and nibbles that count.
 std::string q4_0() {
   std::string bytes;
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kAdaptedRows; ++row) {
     GgufBuilder::put<std::uint16_t>(bytes, 0x3800);
     for (int i = 0; i < 16; ++i) bytes += static_cast<char>(i * 16 + (i + static_cast<int>(row)) % 16);
   }
@@ -42,8 +42,9 @@ class AdaptedGguf : public ::testing::Test {
   static std::string model_file(const ScratchFolder& folder, const std::string& architecture) {
     GgufBuilder file;
     file.string("general.architecture", architecture);
-    file.tensor("token_embd.weight", {kColumns, kRows}, 0, floats(kColumns * kRows, 1));
-    file.tensor("blk.0.attn_v.weight", {kColumns, kRows}, 2, q4_0());
+    file.tensor("token_embd.weight", {kAdaptedColumns, kAdaptedRows}, 0,
+                floats(kAdaptedColumns * kAdaptedRows, 1));
+    file.tensor("blk.0.attn_v.weight", {kAdaptedColumns, kAdaptedRows}, 2, q4_0());
     return folder.write("model.gguf", file.build());
   }
   Result<std::unique_ptr<ModelSource>> open(const std::string& of,
@@ -53,8 +54,8 @@ class AdaptedGguf : public ::testing::Test {
         .string("adapter.type", "lora")
         .string("general.architecture", "llama");
     file.f32("adapter.lora.alpha", 1);
-    file.tensor(of + ".lora_a", {kColumns, kRank}, 0, floats(kColumns * kRank, -1));
-    file.tensor(of + ".lora_b", {kRank, kRows}, 0, floats(kRank * kRows, 2));
+    file.tensor(of + ".lora_a", {kAdaptedColumns, kRank}, 0, floats(kAdaptedColumns * kRank, -1));
+    file.tensor(of + ".lora_b", {kRank, kAdaptedRows}, 0, floats(kRank * kAdaptedRows, 2));
     PAGODA_ASSIGN_OR_RETURN(auto model, ModelSource::open(model_file(folder_, architecture)));
     PAGODA_ASSIGN_OR_RETURN(Adapter adapter,
                             Adapter::open(folder_.write("adapter.gguf", file.build()), 2, {}));
@@ -73,19 +74,19 @@ TEST_F(AdaptedGguf, RowsAreTheModelsWithTheSums) {
   const TensorView* const stored = (*base)->find("blk.0.attn_v.weight");
   ASSERT_EQ(stored->dtype, DType::q4_0);
   const auto a = [](std::int64_t k, std::int64_t i) {
-    return -1 + 0.25f * static_cast<float>((k * kColumns + i) % 7);
+    return -1 + 0.25f * static_cast<float>((k * kAdaptedColumns + i) % 7);
   };
   const auto b = [](std::int64_t row, std::int64_t k) {
     return 2 + 0.25f * static_cast<float>((row * kRank + k) % 7);
   };
   for (int turn = 0; turn < 2; ++turn)  // again, once their memory was given back
     for (const std::int64_t row : {std::int64_t{2}, std::int64_t{0}, std::int64_t{1}}) {
-      const TensorView one = {got->dtype, {1, kColumns}, got->data + row * kColumns * 2};
+      const TensorView one = {got->dtype, {1, kAdaptedColumns}, got->data + row * kAdaptedColumns * 2};
       ASSERT_TRUE((*source)->bring_in(one).ok());
-      std::vector<float> values(kColumns), before(kColumns);
+      std::vector<float> values(kAdaptedColumns), before(kAdaptedColumns);
       dequantize_row(*got, row, values.data());
       dequantize_row(*stored, row, before.data());
-      for (std::int64_t i = 0; i < kColumns; ++i) {
+      for (std::int64_t i = 0; i < kAdaptedColumns; ++i) {
         const float sum = 2 * 0.5f * (b(row, 0) * a(0, i) + b(row, 1) * a(1, i));
         const auto at = static_cast<std::size_t>(i);
         EXPECT_NEAR(values[at], before[at] + sum, std::abs(before[at] + sum) / 256) << row << " " << i;
@@ -101,21 +102,21 @@ TEST_F(AdaptedGguf, RowsAreTheModelsWithTheSums) {
 TEST(AdaptedNvfp4, TheScaleBesideATensorIsInIt) {
   constexpr std::int64_t kWide = 64;
   std::string codes;
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kAdaptedRows; ++row) {
     for (const char scale : {0x38, 0x40, 0x30, 0x38}) codes += scale;
     for (int i = 0; i < 32; ++i) codes += static_cast<char>(i * 37 + row);
   }
   const ScratchFolder folder;
   GgufBuilder model, file;
   model.string("general.architecture", "llama");
-  model.tensor("blk.0.attn_v.weight", {kWide, kRows}, 40, codes);
+  model.tensor("blk.0.attn_v.weight", {kWide, kAdaptedRows}, 40, codes);
   model.tensor("blk.0.attn_v.scale", {1}, 0, floats(1, 0.125f));
   file.string("general.type", "adapter")
       .string("adapter.type", "lora")
       .string("general.architecture", "llama");
   file.f32("adapter.lora.alpha", 1);
   file.tensor("blk.0.attn_v.weight.lora_a", {kWide, 1}, 0, std::string(4 * kWide, '\0'));
-  file.tensor("blk.0.attn_v.weight.lora_b", {1, kRows}, 0, floats(kRows, 2));
+  file.tensor("blk.0.attn_v.weight.lora_b", {1, kAdaptedRows}, 0, floats(kAdaptedRows, 2));
   const std::string path = folder.write("model.gguf", model.build());
   auto opened = ModelSource::open(path);
   ASSERT_TRUE(opened) << opened.error().message();
@@ -130,7 +131,7 @@ TEST(AdaptedNvfp4, TheScaleBesideATensorIsInIt) {
   ASSERT_EQ(stored->dtype, DType::nvfp4);
   ASSERT_TRUE((*source)->bring_in(*got).ok() && (*base)->bring_in(*stored).ok());
   std::vector<float> before(kWide), values(kWide);
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kAdaptedRows; ++row) {
     dequantize_row(*stored, row, before.data());
     dequantize_row(*got, row, values.data());
     for (std::size_t i = 0; i < before.size(); ++i)

@@ -9,10 +9,10 @@
 namespace pagoda {
 namespace {
 
-const SchedulerConfig kConfig{.max_num_seqs = 3,
-                              .max_num_batched_tokens = 64,
-                              .max_model_len = 64,
-                              .preemption_mode = PreemptionMode::swap};
+const SchedulerConfig kSwapping{.max_num_seqs = 3,
+                                .max_num_batched_tokens = 64,
+                                .max_model_len = 64,
+                                .preemption_mode = PreemptionMode::swap};
 
 std::vector<GroupState> states(const testing::Parts& parts) {
   std::vector<GroupState> out;
@@ -24,7 +24,7 @@ constexpr GroupState kWaiting = GroupState::waiting, kRunning = GroupState::runn
                      kSwapped = GroupState::swapped;
 
 TEST(Admission, WhoeverIsSwappedOutComesBackFirst) {
-  SchedulerConfig config = kConfig;
+  SchedulerConfig config = kSwapping;
   config.max_num_seqs = 2;
   testing::Parts parts(config, {.block_size = 4, .num_blocks = 8, .num_swap_blocks = 4});
   parts.add(8);
@@ -47,7 +47,7 @@ TEST(Admission, WhoeverIsSwappedOutComesBackFirst) {
 }
 
 TEST(Admission, NobodyIsSkipped) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
+  testing::Parts parts(kSwapping, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
   parts.add(8);
   parts.add(28);
   parts.add(4);
@@ -97,7 +97,7 @@ TEST(Admission, NoMoreAdaptersAreTogetherThanMayBe) {
 }
 
 TEST(Admission, TellsTheBudgetThatTheQueueIsBlocked) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
+  testing::Parts parts(kSwapping, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
   parts.add(8);
   parts.add(28);
   parts.begin_step();
@@ -111,7 +111,7 @@ TEST(Admission, TellsTheBudgetThatTheQueueIsBlocked) {
 }
 
 TEST(Admission, TheSameBeginningIsComputedOnce) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8});
+  testing::Parts parts(kSwapping, {.block_size = 4, .num_blocks = 8});
   parts.add(9);
   Sequence& second = *parts.add(9).sequences.front();
   second.tokens = parts.groups[0]->sequences.front()->tokens;
@@ -128,7 +128,7 @@ TEST(Admission, TheSameBeginningIsComputedOnce) {
 
 // The plain rule: the step is the newcomers' where all of them are short and it was not so the last time.
 TEST(Newcomers, OthersPauseButNotTwiceInARow) {
-  SchedulerConfig config = kConfig;
+  SchedulerConfig config = kSwapping;
   config.policy = SchedulingPolicy::fair;
   config.max_num_seqs = 64;
   config.max_model_len = 128;

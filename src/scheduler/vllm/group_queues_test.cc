@@ -34,7 +34,7 @@ std::vector<const SequenceGroup*> sorted(const std::map<const SequenceGroup*, Gr
   return out;
 }
 
-void run(std::uint64_t seed) {
+void compare_queues(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
@@ -91,7 +91,7 @@ void run(std::uint64_t seed) {
 }
 
 TEST(GroupQueuesProperty, AgreeWithASortedList) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) run(seed);
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) compare_queues(seed);
 }
 
 TEST(GroupQueues, AGroupOfOneSequenceHasNoneParked) {

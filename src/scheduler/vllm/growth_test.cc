@@ -7,7 +7,7 @@
 namespace pagoda {
 namespace {
 
-const SchedulerConfig kConfig{.max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 64};
+const SchedulerConfig kRecomputing{.max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 64};
 
 // Everybody who waits runs, and has computed all tokens.
 void start(testing::Parts& parts) {
@@ -17,7 +17,7 @@ void start(testing::Parts& parts) {
 }
 
 TEST(Growth, TheLatestGivesWay) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 3, .enable_prefix_caching = false});
+  testing::Parts parts(kRecomputing, {.block_size = 4, .num_blocks = 3, .enable_prefix_caching = false});
   for (int i = 0; i < 3; ++i) parts.add(4);
   start(parts);
   for (int i = 0; i < 3; ++i)
@@ -35,7 +35,7 @@ TEST(Growth, TheLatestGivesWay) {
 }
 
 TEST(Growth, TheOldestAloneParksItsLastSequences) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 4, .enable_prefix_caching = false});
+  testing::Parts parts(kRecomputing, {.block_size = 4, .num_blocks = 4, .enable_prefix_caching = false});
   SequenceGroup& group = parts.add(4);
   start(parts);
   for (int i = 0; i < 3; ++i) parts.fork(group);
@@ -70,7 +70,8 @@ TEST(Growth, TheOldestAloneParksItsLastSequences) {
 // would share, and computes its own from the start.
 TEST(Growth, TheLastRowIsForAStateOfItsOwn) {
   const KvGroup states{.kind = KvKind::state, .tokens_per_row = 4};
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .groups = std::vector<KvGroup>{states}});
+  testing::Parts parts(kRecomputing,
+                       {.block_size = 4, .num_blocks = 8, .groups = std::vector<KvGroup>{states}});
   SequenceGroup& group = parts.add(8);
   group.lockstep = true;
   const SequenceId first = group.sequences.front()->id;
@@ -103,7 +104,7 @@ TEST(Growth, TheLastRowIsForAStateOfItsOwn) {
 }
 
 TEST(Growth, AsManyTokensAsThereIsRoomFor) {
-  testing::Parts parts(kConfig, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
+  testing::Parts parts(kRecomputing, {.block_size = 4, .num_blocks = 8, .enable_prefix_caching = false});
   SequenceGroup& group = parts.add(20);
   Sequence& sequence = *group.sequences.front();
   parts.kv.add_sequence(sequence.id, sequence.tokens, "", true);
@@ -123,10 +124,10 @@ TEST(Growth, AsManyTokensAsThereIsRoomFor) {
 TEST(Growth, BeamsArePromisedSmallSteps) {
   const KvGroup window{.kind = KvKind::window, .window = 4, .tokens_per_row = 4};
   for (const bool beams : {false, true}) {
-    testing::Parts parts(kConfig, {.block_size = 4,
-                                   .num_blocks = 32,
-                                   .enable_prefix_caching = false,
-                                   .groups = std::vector<KvGroup>{window}});
+    testing::Parts parts(kRecomputing, {.block_size = 4,
+                                        .num_blocks = 32,
+                                        .enable_prefix_caching = false,
+                                        .groups = std::vector<KvGroup>{window}});
     SequenceGroup& group = parts.add(40);
     group.lockstep = beams;
     Sequence& sequence = *group.sequences.front();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kSwapBlocks = 3;
 
-void run(std::uint64_t seed, PreemptionMode mode) {
+void run_preemptions(std::uint64_t seed, PreemptionMode mode) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(rng() % n); };
@@ -68,8 +68,8 @@ void run(std::uint64_t seed, PreemptionMode mode) {
 
 TEST(PreemptionProperty, AgreesWithAPlainModel) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    run(seed, PreemptionMode::swap);
-    run(seed, PreemptionMode::recompute);
+    run_preemptions(seed, PreemptionMode::swap);
+    run_preemptions(seed, PreemptionMode::recompute);
   }
 }
 

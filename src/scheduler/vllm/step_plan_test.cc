@@ -18,7 +18,7 @@ struct Taken {
   std::int32_t count;
 };
 
-void run(std::uint64_t seed) {
+void compare_plan(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -120,7 +120,7 @@ TEST(StepPlans, WhatEndsKeepsItsKvUntilTheLastPlanWithItEnds) {
 }
 
 TEST(StepPlanProperty, AgreesWithAPlainList) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) run(seed);
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) compare_plan(seed);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ std::pair<std::int32_t, std::int32_t> counted(const GroupQueues& queues, std::si
   return {decodes, prompts};
 }
 
-void run(std::uint64_t seed) {
+void compare_budget(std::uint64_t seed) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 rng(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(rng() % n); };
@@ -106,7 +106,7 @@ void run(std::uint64_t seed) {
 }
 
 TEST(TokenBudgetProperty, AgreesWithAPlainCount) {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) run(seed);
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) compare_budget(seed);
 }
 
 }  // namespace

@@ -10,12 +10,12 @@
 namespace pagoda {
 namespace {
 
-class KeyStoreTest : public testing::Test {
+class KeyStoreTest : public ::testing::Test {
  protected:
   void write(const std::string& text) { std::ofstream(path_) << text; }
   void TearDown() override { std::filesystem::remove(path_); }
 
-  const std::string path_ = testing::TempDir() + "pagoda_key_store.yaml";
+  const std::string path_ = ::testing::TempDir() + "pagoda_key_store.yaml";
   MetricsRegistry registry_;
   SteadyClock clock_;
   KeyStore keys_{registry_, clock_};

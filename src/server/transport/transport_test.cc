@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 // A fresh key and its certificate, signed by itself, in one PEM file.
 std::string make_certificate(const std::string& name) {
-  const std::string path = testing::TempDir() + "pagoda_" + name + ".pem";
+  const std::string path = ::testing::TempDir() + "pagoda_" + name + ".pem";
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = X509_new();
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
@@ -224,7 +224,7 @@ TlsFiles files_of(std::string certificates, std::string key = {}, std::string ca
 
 TEST(Tls, BadFilesAreToldByName) {
   const std::string good = make_certificate("server"), other = make_certificate("other");
-  const std::string text = testing::TempDir() + "pagoda_no.pem";
+  const std::string text = ::testing::TempDir() + "pagoda_no.pem";
   std::ofstream(text) << "no certificate";
   EXPECT_TRUE(TlsContext::load(files_of(good)).has_value());
   EXPECT_TRUE(TlsContext::load(files_of(good, "", other, 1)).has_value());
@@ -283,7 +283,7 @@ class LocalClient {
 TEST(UnixSockets, TheOperatorsOwnIsAnAdministratorWithoutAKey) {
   ServerConfig config;
   config.api_keys = {"one", "two"};
-  config.admin_socket = testing::TempDir() + "pagoda_admin.sock";
+  config.admin_socket = ::testing::TempDir() + "pagoda_admin.sock";
   {
     RunningServer running(config);
     struct stat info{};
@@ -303,7 +303,7 @@ TEST(UnixSockets, TheOperatorsOwnIsAnAdministratorWithoutAKey) {
 
 TEST(UnixSockets, InsteadOfThePort) {
   ServerConfig config;
-  config.uds = testing::TempDir() + "pagoda_uds.sock";
+  config.uds = ::testing::TempDir() + "pagoda_uds.sock";
   // Left by a server that was killed.
   const int stale = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
