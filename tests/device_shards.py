@@ -1,4 +1,4 @@
-"""Test programs of devices for the tiers: built, and run in as many processes as there are cores."""
+"""Test programs of devices and families for the tiers: built, and run in as many processes as there are cores."""
 
 import concurrent.futures
 import os
@@ -9,7 +9,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 
 
-def build(*targets):
+DEVICES = ("device_test", "device_runner_test")
+
+
+def build(*targets, programs=DEVICES):
     configured = subprocess.run(
         [
             "cmake",
@@ -26,7 +29,6 @@ def build(*targets):
         text=True,
     )
     assert configured.returncode == 0, configured.stderr
-    programs = ("device_test", "device_runner_test")
     built = subprocess.run(["ninja", "-C", BUILD, *targets, *programs], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout
 

@@ -42,10 +42,16 @@ PROGRAMS = (
 TIER_PROGRAMS = ("pagoda", "pagoda_kv_shared")
 BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
 IDLE = ("nice", "-n", "12")  # and those that take what time both leave
-# End-to-end tests that wait most of their time, for ranks, hubs and collectors that hang: run beside the others. Those
-# that
-# call mpirun are all among them, since one of them looks at what its ranks leave in /dev/shm.
+# End-to-end tests that wait most of their time, for ranks, devices, hubs and collectors that hang, or that no other
+# load disturbs: run beside the others, which they equal in time. Those that call mpirun are all among them, since one
+# of them looks at what its ranks leave in /dev/shm.
 WAITING = (
+    "test_device_ranks.py",
+    "test_device.py",
+    "test_device_tiers.py",
+    "test_kv_disk.py",
+    "test_quantize.py",
+    "test_recipes.py",
     "test_tensor_parallel.py",
     "test_ranks_over_mpi.py",
     "test_docs_run.py",

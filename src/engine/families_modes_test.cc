@@ -1,7 +1,8 @@
 // Goal: whatever the family, what a request gets is the same to the bit in every way in which it may be
 // served: alone, among others and in chunks, from the prefix cache, with drafts, after recomputation and
-// after swapping, paged and virtual, on one rank and on two. Method: every fixture of tests/fixtures/families
-// through the whole engine (model_test_support.h). A new family's fixture is in here by itself.
+// after swapping, paged and virtual, on one rank and on two. Method: fixtures of tests/fixtures/families
+// through the whole engine (model_test_support.h): one or two of each kind, or all of them
+// (families_of_every_kind).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -110,7 +111,7 @@ TEST_P(FamilyModes, TwoRanksGiveTheBitsOfOne) {
   EXPECT_GT(swapped.swaps, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(testing::all_families()),
+INSTANTIATE_TEST_SUITE_P(Families, FamilyModes, ::testing::ValuesIn(testing::families_of_every_kind()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

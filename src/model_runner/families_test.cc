@@ -1,6 +1,6 @@
 // Goal: every family computes what transformers computes, and what a sequence gets does not depend on its
 // batch, its chunks, recomputation or threads. Each fixture of tests/fixtures/families is a family, made by
-// make_families.py there; a new one's is in here by itself.
+// make_families.py there; a new one's is in here by itself, and for the second half where all are tried.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -71,9 +71,12 @@ TEST_P(Family, AgreesHoweverAConverterJoinsMatrices) {
   expect_golden(*run, run->kv_layout().block_size, family.at("goldens").as_array().front().as_object());
 }
 
+// The ways of serving change none of its bits: one or two families of each kind are tried, or all.
+class ServedFamily : public Family {};
+
 // Each alone in one chunk on one thread; then together, in small chunks, on two threads, one of them computed
 // again from the start after some tokens.
-TEST_P(Family, BitsDependOnTheSequenceAlone) {
+TEST_P(ServedFamily, BitsDependOnTheSequenceAlone) {
   const boost::json::object family = read_family(GetParam());
   for (const std::string dtype : {"float32", "bfloat16", "int8"}) {
     SCOPED_TRACE(dtype);
@@ -104,7 +107,7 @@ TEST_P(Family, BitsDependOnTheSequenceAlone) {
 
 // Families with states: a prompt cut at any place gives the bits of the whole one, and so does a sequence
 // that goes on from a copy which the whole one's step has made in passing.
-TEST_P(Family, StatesAreTheSameHoweverAPromptIsCut) {
+TEST_P(ServedFamily, StatesAreTheSameHoweverAPromptIsCut) {
   const boost::json::object family = read_family(GetParam());
   const auto one = runner(folder_, Backend::cpu, 1), two = runner(folder_, Backend::cpu, 2);
   ASSERT_NE(one, nullptr);
@@ -151,7 +154,7 @@ TEST_P(Family, StatesAreTheSameHoweverAPromptIsCut) {
   }
 }
 
-TEST_P(Family, TwoRanksAgree) {
+TEST_P(ServedFamily, TwoRanksAgree) {
   const boost::json::object family = read_family(GetParam());
   TestRanks ranks(folder_, options(Backend::cpu, 1, "float32"), 2);
   ASSERT_TRUE(ranks.status.ok()) << ranks.status.message();
@@ -162,7 +165,7 @@ TEST_P(Family, TwoRanksAgree) {
 }
 
 // Heads of keys, and those that keep states, are on one rank or several; norms and convolutions see the rest.
-TEST_P(Family, RanksGiveTheBitsOfOne) {
+TEST_P(ServedFamily, RanksGiveTheBitsOfOne) {
   const boost::json::object family = read_family(GetParam());
   std::vector<std::string> models = {folder_, write_family_gguf(GetParam(), folder_ + "/gguf")};
   if (models.back().empty()) models.pop_back();
@@ -211,6 +214,8 @@ TEST(Mxfp4, BlocksWithoutScalesAreRefused) {
       << source.error().message();
 }
 
+INSTANTIATE_TEST_SUITE_P(Families, ServedFamily, ::testing::ValuesIn(families_of_every_kind()),
+                         [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Families, Family, ::testing::ValuesIn(all_families()),
                          [](const auto& info) { return info.param; });
 

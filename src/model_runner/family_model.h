@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -48,6 +49,21 @@ inline std::vector<std::string> all_families() {
     if (file.path().extension() == ".json") names.push_back(file.path().stem());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// One or two fixtures of each kind of layer, norm, rotation, mixture and state, for tests that serve a family
+// in many ways; all fixtures where PAGODA_FULL_GOLDENS is set, as the tier `families` does. Whether a family
+// computes what transformers computes is tested of all everywhere.
+inline std::vector<std::string> families_of_every_kind() {
+  if (std::getenv("PAGODA_FULL_GOLDENS") != nullptr) return all_families();
+  return {"afmoe",         "apertus",        "bamba",      "bitnet",      "bloom",          "cohere2",
+          "deepseek_v3",   "falcon",         "falcon_h1",  "flex_olmo",   "gemma2",         "gemma3n",
+          "gemma4_moe",    "glm4",           "glm4_moe",   "gpt_bigcode", "gpt_neox",       "gpt_oss",
+          "gpt_oss_mxfp4", "granite_hybrid", "jamba",      "laguna",      "lfm2",           "lfm3",
+          "llama4_chunks", "llama_dynamic",  "llama_yarn", "mamba",       "mamba2",         "minicpm3",
+          "minimax_m2",    "ministral3",     "mixtral",    "mpt",         "nemotron_h_moe", "olmo3",
+          "phi",           "phi3_long",      "phimoe",     "qwen2_moe",   "qwen3_5_moe",    "qwen3_next",
+          "smallthinker"};
 }
 
 struct FamilyTensor {

@@ -229,7 +229,7 @@ TEST_P(QuantizedFamily, HasTheBitsOfTheDequantisedModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, QuantizedFamily,
-                         ::testing::Combine(::testing::ValuesIn(all_families()),
+                         ::testing::Combine(::testing::ValuesIn(families_of_every_kind()),
                                             ::testing::ValuesIn(kMethods)),
                          [](const auto& info) {
                            return std::get<0>(info.param) + std::get<1>(info.param).name;

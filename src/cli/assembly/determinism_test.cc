@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -421,7 +422,8 @@ INSTANTIATE_TEST_SUITE_P(Determinism, Ranks,
 TEST(DefaultModel, SameBitsWhateverTheCompany) {
   auto model = default_model();
   if (!model) GTEST_SKIP() << "the default model is not in the cache";
-  check_model(flags_for(*model, "auto"), 2);
+  // Texts of one length cross each boundary; the tier `families` has others, twice as long.
+  check_model(flags_for(*model, "auto"), std::getenv("PAGODA_FULL_GOLDENS") != nullptr ? 2 : 1);
 }
 
 }  // namespace

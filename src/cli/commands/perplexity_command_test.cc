@@ -83,9 +83,12 @@ TEST(PerplexityCommand, TheGoldenTextInTheDefaultType) {
     const char *dtype, *kv_cache_dtype;
     double tolerance;
   };
+  const bool all =
+      std::getenv("PAGODA_FULL_GOLDENS") != nullptr;  // the tier `families` has keys and values of 8 bits
   // Roundings move each token's logit either way: together two of them may differ by more than each does.
   for (const Case& c :
        {Case{"auto", "auto", 0.006}, Case{"auto", "int8", 0.008}, Case{"bfloat16", "int8", 0.003}}) {
+    if (!all && std::string_view(c.kv_cache_dtype) != "auto") continue;
     SCOPED_TRACE(::testing::Message() << c.dtype << " " << c.kv_cache_dtype);
     args.engine.dtype = c.dtype;
     args.engine.kv_cache_dtype = c.kv_cache_dtype;
