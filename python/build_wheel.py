@@ -1,5 +1,5 @@
-"""The build backend of the wheel (PEP 517), which `pip wheel` and `pip install` call. The package is pure Python over
-libpagoda, so one wheel is for every CPython: what the build folder has already, in a zip file."""
+"""The build backend of the wheel (PEP 517), called by `pip wheel` and `pip install`. The package is pure Python over
+libpagoda, so one wheel works with every CPython version. The wheel is a zip file of the outputs of script/build."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ import zipfile
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TAG = "py3-none-linux_x86_64"  # auditwheel names the glibc
+TAG = "py3-none-linux_x86_64"  # auditwheel later adds the glibc version
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -43,7 +43,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 class Wheel:
-    """A zip file that ends with RECORD: each file's hash and size."""
+    """A zip file whose last entry, RECORD, lists the hash and size of every file."""
 
     def __init__(self, path, info):
         self.zip, self.record, self.rows = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED), f"{info}/RECORD", []
@@ -57,7 +57,7 @@ class Wheel:
         self._write(name, content, mode)
 
     def _write(self, name, content, mode):
-        entry = zipfile.ZipInfo(name)  # its date is 1980: the same files make the same wheel
+        entry = zipfile.ZipInfo(name)  # dated 1980, so that the same files produce the same wheel
         entry.external_attr = (0o100000 | mode) << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
         self.zip.writestr(entry, content)

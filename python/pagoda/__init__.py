@@ -1,4 +1,4 @@
-"""Pagoda, an LLM engine with a paged KV cache, from Python, by vLLM's names:
+"""Pagoda, an LLM engine with a paged KV cache. Classes and arguments have the names that vLLM uses:
 
 from pagoda import LLM, SamplingParams
 

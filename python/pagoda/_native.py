@@ -1,5 +1,5 @@
-"""The C interface of pagoda.h by ctypes, and nothing more: the names that vLLM's users know are made of it beside this
-file. What waits does so without the interpreter's lock."""
+"""ctypes bindings of the C interface pagoda.h, and nothing more; the vLLM-compatible classes are built on them in the
+other modules. Calls that block release the GIL."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ctypes import (
 )
 from typing import Any
 
-TIMEOUT, IDLE, BUSY = 1, 2, 3  # answers, not errors
+TIMEOUT, IDLE, BUSY = 1, 2, 3  # normal results, not errors
 INVALID, NOT_FOUND, UNIMPLEMENTED = -1, -2, -3
 ERRORS: dict[int, type[Exception]] = {
     INVALID: ValueError,
     NOT_FOUND: FileNotFoundError,
     UNIMPLEMENTED: NotImplementedError,
 }
-OUTPUTS_AT_ONCE = 256  # bounds how long the interpreter's lock is held for one batch
+OUTPUTS_AT_ONCE = 256  # outputs per batch; limits how long decoding a batch holds the GIL
 
 
 class _Option(Structure):
@@ -82,7 +82,7 @@ _WAITS: dict[str, tuple[Any, ...]] = {
     "engine_destroy": (c_void_p,),
     "queue_destroy": (c_void_p,),
 }
-# These take microseconds at most. Letting the lock go would cost more: to get it back may take another thread's turn.
+# These take microseconds at most. Releasing the GIL would cost more, since another thread may take it meanwhile.
 _SHORT: dict[str, tuple[Any, ...]] = {
     "version": (),
     "last_error": (),
@@ -104,8 +104,8 @@ def _load(kind: type[CDLL], functions: dict[str, tuple[Any, ...]]) -> CDLL:
     return library
 
 
-_lib = _load(CDLL, _WAITS)  # lets the interpreter's lock go during a call
-_short = _load(PyDLL, _SHORT)  # keeps it
+_lib = _load(CDLL, _WAITS)  # releases the GIL during a call
+_short = _load(PyDLL, _SHORT)  # holds the GIL
 
 
 def version() -> str:
@@ -113,13 +113,13 @@ def version() -> str:
 
 
 def _check(status: int) -> None:
-    """Raises the error of this thread's last call, if it failed."""
+    """Raises the exception for `status`, with the message of this thread's last error, unless the call succeeded."""
     if status != 0:
         raise ERRORS.get(status, RuntimeError)(_short.pagoda_last_error().decode(errors="replace"))
 
 
 def _utf8(text: str) -> bytes:
-    return str.encode(text)  # a TypeError for anything but a str
+    return str.encode(text)  # raises TypeError if `text` is not a str
 
 
 def _c_string(text: str) -> bytes:
@@ -137,7 +137,7 @@ def _int32s(ids: list[int]) -> array[int]:
 
 
 def _bytes_of(call: Callable[..., int], *arguments: Any, item_size: int = 1) -> bytes:
-    """What a function hands over through its last two arguments, which is freed."""
+    """Returns a copy of the buffer that `call` returns through its last two arguments, and frees the buffer."""
     memory, count = c_void_p(), c_size_t()
     _check(call(*arguments, byref(memory), byref(count)))
     try:
@@ -151,18 +151,18 @@ def _text_of(call: Callable[..., int], *arguments: Any) -> str:
 
 
 class _Owner:
-    """A pointer that the library gave: it goes back once, and only in the process that got it. Threads stay in the
-    process that made them, so in a child of fork() an engine can neither run nor be ended."""
+    """Owns a pointer from the library, which is destroyed once and only in the process that created it. Threads do not
+    survive fork(), so in a child process an engine can neither run nor be shut down."""
 
-    _getpid = staticmethod(os.getpid)  # also there while the interpreter ends
+    _getpid = staticmethod(os.getpid)  # still available during interpreter shutdown
 
     def __init__(self, name: str, pointer: c_void_p, destroy: Callable[[c_void_p], None]) -> None:
         self._name, self._destroy, self._process = name, destroy, os.getpid()
-        self._pointers = [pointer]  # empty: given back
+        self._pointers = [pointer]  # empty after close()
 
     def close(self) -> None:
         try:
-            pointer = self._pointers.pop()  # atomic: one of several threads has it
+            pointer = self._pointers.pop()  # atomic: only one thread gets the pointer
         except (IndexError, AttributeError):
             return
         if self._getpid() == self._process:
@@ -229,7 +229,7 @@ class Engine(_Owner):
         _check(_lib.pagoda_sleep(self._pointer(), *_int32s([level]), _c_string(mode)))
 
     def wake_up(self, tags: str) -> None:
-        """`tags`: empty for all."""
+        """`tags`: comma-separated; empty means all."""
         _check(_lib.pagoda_wake_up(self._pointer(), _c_string(tags) or None))
 
     def is_sleeping(self) -> bool:
@@ -248,7 +248,8 @@ class Engine(_Owner):
 
 
 class Queue(_Owner):
-    """Requests go in and outputs come out. A submitted request has a number; None: too many requests wait."""
+    """Accepts requests and returns their outputs. The submit functions return the id of the request, or None if too
+    many requests wait."""
 
     def __init__(self, engine: Engine) -> None:
         pointer = c_void_p()
@@ -270,15 +271,15 @@ class Queue(_Owner):
         return self._submit(_lib.pagoda_submit_call, _c_string(path), _c_string(body))
 
     def abort(self, id: int) -> bool:
-        """False: it has ended."""
+        """Returns False if the request has already ended."""
         status = _short.pagoda_abort(self._pointer(), id)
         if status != NOT_FOUND:
             _check(status)
         return bool(status == 0)
 
     def next(self, timeout_ms: int) -> list[dict[str, Any]]:
-        """Waits for an output, and takes all that are there by then, as pagoda_next_json gives them. Empty: nothing
-        came in time."""
+        """Waits for an output and returns all available outputs, at most OUTPUTS_AT_ONCE, as pagoda_next_json returns
+        them. Empty if no output arrived in time or no request runs in this queue."""
         memory, length = c_void_p(), c_size_t()
         status = _lib.pagoda_next_json(self._pointer(), timeout_ms, OUTPUTS_AT_ONCE, byref(memory), byref(length))
         if status in (TIMEOUT, IDLE):

@@ -1,4 +1,4 @@
-"""AsyncLLM: many requests at a time, each a stream of outputs, from one asyncio loop or several."""
+"""AsyncLLM: concurrent requests from one or more asyncio event loops, each an asynchronous stream of outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sampling_params import RequestOutputKind, SamplingParams
 from .tokenizer import Tokenizer
 
 POLL_MS = 200
-BUSY_S = 0.02  # between two tries where too many wait
+BUSY_S = 0.02  # delay between retries while too many requests wait
 
 
 class _Stream:
@@ -25,15 +25,15 @@ class _Stream:
         self.answer = answer
         self.loop = asyncio.get_running_loop()
         self.news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.number: int | None = None  # once the engine has it
-        self.gone = False  # nobody waits for it any more
+        self.number: int | None = None  # the id of the request; set once the engine has accepted it
+        self.gone = False  # True after the consumer has left
 
     def put(self, news: dict[str, Any]) -> None:
         _put_all(self.loop, [(self, news)])
 
 
 def _put_all(loop: asyncio.AbstractEventLoop, batch: list[tuple[_Stream, dict[str, Any]]]) -> None:
-    """Gives news to streams of a loop, from any thread, and wakes the loop once."""
+    """Delivers outputs to streams of one event loop and wakes the loop once. May be called from any thread."""
 
     def put() -> None:
         for stream, news in batch:
@@ -42,11 +42,12 @@ def _put_all(loop: asyncio.AbstractEventLoop, batch: list[tuple[_Stream, dict[st
     try:
         loop.call_soon_threadsafe(put)
     except RuntimeError:
-        pass  # the loop has ended, and nobody waits
+        pass  # the loop is closed, so no consumer waits
 
 
 class AsyncLLM:
-    """`async for output in engine.generate(prompt, SamplingParams(...), "id")`. Leaving the loop aborts the request."""
+    """An engine for asyncio programs: `async for output in engine.generate(prompt, SamplingParams(...), "id")`.
+    Leaving the `async for` loop aborts the request."""
 
     def __init__(self, model: str = "", **engine_args: Any) -> None:
         self._engine = _native.Engine(str(model), options_of(engine_args))
@@ -55,7 +56,7 @@ class AsyncLLM:
         self._lock = threading.Lock()  # guards the fields below
         self._streams: dict[int, _Stream] = {}
         self._submitting = 0
-        # Outputs of a request being submitted, before its id is known.
+        # Outputs by request id that arrived while a submission was in progress, before that id was known here.
         self._early: dict[int, list[dict[str, Any]]] = {}
         self._names: dict[str, int] = {}
         self._ids = itertools.count()
@@ -89,14 +90,15 @@ class AsyncLLM:
         priority: int = 0,
         **fields: Any,
     ) -> AsyncIterator[RequestOutput]:
-        """`fields`: those of a chat request: tools, add_generation_prompt, chat_template_kwargs and so on."""
+        """`fields`: other fields of a chat completion request, such as tools, add_generation_prompt and
+        chat_template_kwargs."""
         params = sampling_params or SamplingParams()
         submit = self._calls.chat(messages, params, self._more(params, priority) | fields)
         async for output in self._stream(submit, None, params, request_id):
             yield output
 
     async def abort(self, request_id: str) -> None:
-        """Its stream ends without another output that is finished."""
+        """Aborts a request. Its stream ends without a finished output."""
         with self._lock:
             number = self._names.get(request_id)
             stream = self._streams.get(number) if number is not None else None
@@ -113,7 +115,7 @@ class AsyncLLM:
         return await asyncio.to_thread(self._engine.stats)
 
     async def check_health(self) -> None:
-        """A RuntimeError where the engine has stopped."""
+        """Raises RuntimeError if the engine has stopped."""
         await self.stats()
 
     @property
@@ -125,7 +127,7 @@ class AsyncLLM:
         return not self._ended.is_set() and not self._reader.is_alive()
 
     async def sleep(self, level: int = 1, mode: str = "abort") -> None:
-        """Gives the memory of weights and KV cache back until wake_up(); what is asked meanwhile waits."""
+        """Releases the memory of the weights and the KV cache until wake_up(). Requests submitted meanwhile wait."""
         await asyncio.to_thread(self._engine.sleep, level, mode)
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
@@ -135,7 +137,7 @@ class AsyncLLM:
         return self._engine.is_sleeping()
 
     async def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
-        """Prompts to come find nothing of what is cached now."""
+        """Clears the prefix cache: later prompts find no block that is cached now."""
         await asyncio.to_thread(self._engine.reset_prefix_cache)
         return True
 
@@ -170,7 +172,7 @@ class AsyncLLM:
         delta = params.output_kind is RequestOutputKind.DELTA
         stream = _Stream(Answer(name, prompt, params.n, delta, params.detokenize))
         try:
-            # Tokenising and grammars take time, which the loop has for others.
+            # On a thread: tokenizing and grammar compilation take time and must not block the event loop.
             while not await asyncio.to_thread(self._submit, submit, stream, name):
                 await asyncio.sleep(BUSY_S)
             while True:
@@ -194,7 +196,8 @@ class AsyncLLM:
                 self._queue.abort(number)
 
     def _submit(self, submit: Submit, stream: _Stream, name: str) -> bool:
-        """False: too many wait. On a thread that may go on when the stream's reader has left."""
+        """Returns False if too many requests wait. Runs on a thread and may continue after the stream's consumer has
+        left."""
         with self._lock:
             if self._ended.is_set():
                 raise RuntimeError("the engine has been shut down")
@@ -221,7 +224,7 @@ class AsyncLLM:
         while not self._ended.is_set():
             try:
                 batch = self._queue.next(POLL_MS)
-            except RuntimeError as error:  # the engine has stopped: whoever waits is told
+            except RuntimeError as error:  # the engine has stopped: pass the error to all waiting streams
                 with self._lock:
                     for stream in self._streams.values():
                         stream.put({"message": str(error)})

@@ -1,4 +1,4 @@
-"""Prompts, messages and parameters -> what submits them to an engine."""
+"""Turns prompts, messages and parameters into functions that submit them to an engine."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def split_prompt(prompt: Prompt) -> tuple[str | None, list[int] | None]:
 
 
 class Calls:
-    """Prompts and messages -> what submits them."""
+    """Builds functions that submit prompts and conversations to a queue."""
 
     def __init__(self, engine: _native.Engine) -> None:
         self.engine = engine
-        self._adapters: dict[str, str] = {}  # the paths that names were loaded from
+        self._adapters: dict[str, str] = {}  # adapter name -> path it was loaded from
         self.max_model_len = int(engine.facts()["max_model_len"])
 
     def adapter(self, lora_request: LoRARequest | None) -> dict[str, Any]:
-        """The field by which a request is computed with this adapter, which is loaded before its first request."""
+        """Returns the request field that selects this adapter, and loads the adapter if it is not loaded yet."""
         if lora_request is None:
             return {}
         if not isinstance(lora_request, LoRARequest):
@@ -75,7 +75,7 @@ class Calls:
             if ids is None:
                 ids = self.engine.tokenize(text or "", True)
             room = self.max_model_len - len(ids)
-            if room > 0:  # else the engine says what is wrong
+            if room > 0:  # otherwise the engine reports the error
                 body["max_tokens"] = room
         packed = json.dumps(body)
         if ids is not None:
@@ -90,7 +90,7 @@ class Calls:
 
 
 def streams(params: SamplingParams) -> bool:
-    """Whether what grows is told: the best of several, and prompt log-probabilities, are certain only at the end."""
+    """True if partial outputs are streamed. With best_of > n or prompt_logprobs, results are final only at the end."""
     return (
         params.output_kind is not RequestOutputKind.FINAL_ONLY
         and params.prompt_logprobs is None

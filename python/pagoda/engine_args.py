@@ -1,4 +1,5 @@
-"""Engine arguments by vLLM's names -> options of the engine, which are the flags of `pagoda serve` (docs/flags.md)."""
+"""Converts engine arguments with vLLM's names to engine options, which are the flags of `pagoda serve`
+(docs/flags.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from .utils.argparse_utils import FlexibleArgumentParser
 
 
 def options_of(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    """None says nothing, a list several values, a dict JSON."""
+    """Returns (name, value) pairs. An argument that is None is left out, a list gives one pair per item, and a dict is
+    written as JSON."""
     options: list[tuple[str, str]] = []
     for name, value in arguments.items():
         if value is None:
@@ -26,7 +28,7 @@ def options_of(arguments: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 class EngineArgs:
-    """vLLM's EngineArgs and AsyncEngineArgs: a model and arguments by name."""
+    """A model and its engine arguments, as vLLM's EngineArgs and AsyncEngineArgs."""
 
     def __init__(self, model: str = "", **arguments: Any) -> None:
         self.model = model
@@ -34,14 +36,14 @@ class EngineArgs:
 
     @staticmethod
     def add_cli_args(parser: FlexibleArgumentParser) -> FlexibleArgumentParser:
-        """--model, and every flag of the engine; to a parser, or to a group of one."""
+        """Adds --model and all engine flags to a parser or to an argument group."""
         parser.add_argument("--model", default="")
         getattr(parser, "parser", parser).takes_engine_args = True
         return parser
 
     @classmethod
     def from_cli_args(cls, args: Any) -> EngineArgs:
-        """Of what parse_args() has given; flags of the script's own have to be taken out first."""
+        """Builds the arguments from the result of parse_args(). Remove the script's own flags from `args` first."""
         return cls(**vars(args))
 
 

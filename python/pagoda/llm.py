@@ -1,4 +1,5 @@
-"""LLM: vLLM's offline class. Prompts go in together, the engine batches them, and the answers come back in order."""
+"""Offline inference with the interface of vLLM's `LLM`: the engine batches all prompts of a call and returns the
+outputs in the order of the prompts."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ from .sampling_params import BeamSearchParams, SamplingParams
 from .tokenizer import Tokenizer
 from .v1.metrics.reader import Metric, read_metrics
 
-POLL_MS = 100  # how late Ctrl-C may be
-PAIRS_AT_ONCE = 64  # pairs of one call
+POLL_MS = 100  # the longest delay before Ctrl-C takes effect
+PAIRS_AT_ONCE = 64  # text pairs per /score call
 
 
 class LLM:
-    """`model`: a file, a folder or ORG/NAME; empty: the default model. The other arguments are the engine's, by vLLM's
-    names: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). Its memory is given back when it goes, or
-    at the
-    end of `with LLM(...) as llm:`."""
+    """An engine that runs in this process, for batches of prompts.
+
+    `model`: a file, a folder or ORG/NAME; if empty, the default model. The other arguments are engine arguments with
+    the names that vLLM uses: LLM("model.gguf", kv_cache_memory_bytes=1 << 30, max_num_seqs=64). The memory is released
+    when the object is deleted, or at the end of `with LLM(...) as llm:`."""
 
     def __init__(self, model: str = "", **engine_args: Any) -> None:
         self._engine = _native.Engine(str(model), options_of(engine_args))
@@ -49,7 +51,8 @@ class LLM:
         lora_request: LoRARequest | Sequence[LoRARequest | None] | None = None,
         priority: list[int] | None = None,
     ) -> list[RequestOutput]:
-        """Completes each prompt. `sampling_params`: one for all, or one each; None: the model's own."""
+        """Generates completions for each prompt. `sampling_params`: one object for all prompts, or one per prompt. If
+        None, the model's defaults apply."""
         many: list[Prompt] = [prompts] if _is_one(prompts) else list(prompts)  # type: ignore[list-item, arg-type]
         each = _one_each(sampling_params, len(many))
         if priority is not None and len(priority) != len(many):
@@ -77,7 +80,8 @@ class LLM:
         tools: list[dict[str, Any]] | None = None,
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> list[RequestOutput]:
-        """Answers a conversation, or each of several. The text is what the model says, its tool calls included."""
+        """Generates the next message of one conversation, or of each conversation in a list. The text is the raw output
+        of the model, including any tool calls."""
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise ValueError("chat_template_content_format must be auto, string or openai")
         many: list[list[Message]] = [messages] if messages and isinstance(messages[0], dict) else list(messages)  # type: ignore[list-item, arg-type]
@@ -109,7 +113,7 @@ class LLM:
         lora_request: LoRARequest | None = None,
         use_tqdm: Any = False,
     ) -> list[BeamSearchOutput]:
-        """The best sequences of each prompt, best first. A sequence's `logprobs` stay empty."""
+        """Returns the `beam_width` best sequences of each prompt, best first. Their `logprobs` are empty."""
         work = []
         for prompt in prompts:
             text, submit = self._calls.completion(prompt, None, params.body() | self._calls.adapter(lora_request))
@@ -140,7 +144,8 @@ class LLM:
         pooling_params: PoolingParams | None = None,
         lora_request: None = None,
     ) -> list[PoolingRequestOutput]:
-        """A vector of each prompt. For an engine that makes vectors: by its model, or with runner="pooling"."""
+        """Returns an embedding for each prompt. Needs an embedding model, or an engine created with
+        runner="pooling"."""
         no_adapters(lora_request)
         return self._pool("/v1/embeddings", vector_of, prompts, use_tqdm, pooling_params, encoding_format="base64")
 
@@ -153,7 +158,8 @@ class LLM:
         lora_request: None = None,
         pooling_task: str | None = None,
     ) -> list[PoolingRequestOutput]:
-        """What the model makes of each prompt, as numbers. `pooling_task`: "embed" or "classify", as the model does."""
+        """Returns the pooled output of the model for each prompt as a list of numbers. `pooling_task`: "embed" or
+        "classify"; must be the task of the model."""
         no_adapters(lora_request)
         task = {} if pooling_task is None else {"task": pooling_task}
         return self._pool("/pooling", data_of, prompts, use_tqdm, pooling_params, encoding_format="base64", **task)
@@ -166,7 +172,7 @@ class LLM:
         pooling_params: PoolingParams | None = None,
         lora_request: None = None,
     ) -> list[PoolingRequestOutput]:
-        """The probabilities of the model's classes for each prompt."""
+        """Returns the class probabilities for each prompt."""
         no_adapters(lora_request)
         return self._pool("/classify", probs_of, prompts, use_tqdm, pooling_params)
 
@@ -180,7 +186,8 @@ class LLM:
         pooling_params: PoolingParams | None = None,
         lora_request: None = None,
     ) -> list[PoolingRequestOutput]:
-        """How well each text of `data_2` goes with `data_1`: one, or as many of them."""
+        """Returns a similarity score for each text of `data_2`, paired with the text of `data_1` at the same index.
+        `data_1` may also be a single text, which is paired with every text of `data_2`."""
         no_adapters(lora_request)
         first = [data_1] if isinstance(data_1, str) else list(data_1)
         second = [data_2] if isinstance(data_2, str) else list(data_2)
@@ -226,15 +233,16 @@ class LLM:
         return Tokenizer(self._engine)
 
     def get_default_sampling_params(self) -> SamplingParams:
-        """What a request gets that says nothing: None stands for the model's generation_config.json."""
+        """Returns the parameters of a request that sets none. None means the value in the model's
+        generation_config.json."""
         return SamplingParams(temperature=None, top_p=None, top_k=None, min_p=None, repetition_penalty=None)
 
     def facts(self) -> dict[str, Any]:
-        """Model, scheduler mode, KV manager, limits and sizes: what does not change."""
+        """Returns the properties that do not change: model, scheduler mode, KV manager, limits and sizes."""
         return self._engine.facts()
 
     def stats(self) -> dict[str, int]:
-        """Blocks and slots of the KV cache now, and sums since the start."""
+        """Returns the current use of KV cache blocks and slots, and totals since the start."""
         return self._engine.stats()
 
     @property
@@ -246,25 +254,27 @@ class LLM:
         return str(self.facts()["kv_manager"])
 
     def get_metrics(self) -> list[Metric]:
-        """Counters, gauges and histograms of the engine: what GET /metrics of a server says of it."""
+        """Returns the counters, gauges and histograms of the engine, as GET /metrics of a server reports them."""
         return read_metrics(self._engine.metrics())
 
     def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
-        """Prompts to come find nothing of what is cached now. What runs keeps its own K/V, and there is no
-        connector."""
+        """Clears the prefix cache: later prompts find no block that is cached now. Running requests keep their K/V.
+        Both arguments are accepted for compatibility and ignored; there is no connector."""
         self._engine.reset_prefix_cache()
         return True
 
     def sleep(self, level: int = 1, mode: str = "abort") -> None:
-        """Gives the memory of weights and KV cache back until wake_up(); level 0 only stops computing."""
+        """Releases the memory of the weights and the KV cache until wake_up(). Level 0 only pauses computation.
+        `mode`: how running requests are handled: "abort", "wait" or "keep"."""
         self._engine.sleep(level, mode)
 
     def wake_up(self, tags: list[str] | None = None) -> None:
-        """`tags`: "weights", "kv_cache", "scheduling"; None: all. It computes again once nothing sleeps."""
+        """Wakes the parts named in `tags`: "weights", "kv_cache", "scheduling"; None means all. The engine computes
+        again once every part is awake."""
         self._engine.wake_up(",".join(tags or []))
 
     def shutdown(self) -> None:
-        """Gives the memory back now; the object is of no more use."""
+        """Releases the memory now. The object cannot be used afterwards."""
         self._engine.close()
 
     def _answer(
@@ -289,8 +299,8 @@ class LLM:
         return [answer.output for answer, _ in work]
 
     def _run(self, work: Sequence[tuple[Answer | Call, Submit]], use_tqdm: Any, cumulative: bool = False) -> None:
-        """Submits as many as the engine takes, and takes what comes, until all have ended. Whatever leaves it, Ctrl-C
-        too, ends what still runs."""
+        """Submits requests as long as the engine accepts them and collects outputs until all requests have finished.
+        Leaving this function by an exception, including Ctrl-C, aborts the requests that still run."""
         if self._engine.is_sleeping():
             raise RuntimeError("the engine sleeps: call wake_up() first")
         running: dict[int, Answer | Call] = {}

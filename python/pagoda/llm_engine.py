@@ -1,4 +1,5 @@
-"""LLMEngine: requests added by hand, and steps: vLLM's class for loops of one's own. LLM has one as `llm_engine`."""
+"""LLMEngine: vLLM's class for programs with a loop of their own, with add_request() and step(). An LLM has one as
+`llm_engine`."""
 
 from __future__ import annotations
 
@@ -14,30 +15,29 @@ from .outputs import Answer, RequestOutput
 from .sampling_params import RequestOutputKind, SamplingParams
 from .tokenizer import Tokenizer
 
-POLL_MS = 100  # how late Ctrl-C may be
+POLL_MS = 100  # the longest delay before Ctrl-C takes effect
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What programs ask vLLM's `llm.llm_engine.model_config` for."""
+    """The fields of vLLM's `llm.llm_engine.model_config` that programs read."""
 
     model: str
     max_model_len: int
 
 
 class LLMEngine:
-    """`add_request(id, prompt, params)`, then `step()` while `has_unfinished_requests()`. The engine runs by itself: a
-    step here
-    waits for what it says next. Not for several threads."""
+    """Call `add_request(id, prompt, params)`, then `step()` while `has_unfinished_requests()`. The engine runs on its
+    own threads, so step() only waits for the next outputs. Not thread-safe."""
 
     def __init__(self, model: str, engine: _native.Engine) -> None:
         self._engine = engine
         self._calls = Calls(engine)
         self.model_config = ModelConfig(model, self._calls.max_model_len)
         self._queue: _native.Queue | None = None
-        self._news: deque[dict[str, Any]] = deque()  # taken from the queue, and not yet part of a step
+        self._news: deque[dict[str, Any]] = deque()  # taken from the queue, but not yet returned by step()
         self._running: dict[int, tuple[Answer, RequestOutputKind]] = {}
-        self._waiting: deque[tuple[Answer, RequestOutputKind, Submit]] = deque()  # that the engine had no room for
+        self._waiting: deque[tuple[Answer, RequestOutputKind, Submit]] = deque()  # not yet accepted by the engine
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs, **_: Any) -> LLMEngine:
@@ -63,11 +63,12 @@ class LLMEngine:
         answer = Answer(request_id, text, params.n, params.output_kind is RequestOutputKind.DELTA, params.detokenize)
         answer.output.lora_request = lora_request
         self._waiting.append((answer, params.output_kind, submit))
-        self._submit()  # a faulty engine argument fails here
+        self._submit()  # raises here if a request parameter is invalid
         return request_id
 
     def step(self) -> list[RequestOutput]:
-        """What is new of each request, in the form of its `output_kind`. Empty: nothing yet, or nothing runs."""
+        """Returns the new outputs of each request, in the form of its `output_kind`. Empty if no output has arrived yet
+        or no request is running."""
         outputs: list[RequestOutput] = []
         self._submit()
         if self._queue is None or not self._running:
@@ -77,7 +78,7 @@ class LLMEngine:
         while self._news:
             news = self._news[0]
             if "message" in news and outputs:
-                break  # the next step raises it, and none of these outputs is lost
+                break  # the next step() raises the error, so that these outputs are not lost
             self._news.popleft()
             known = self._running.get(news["id"])
             if known is None:  # aborted
@@ -94,14 +95,14 @@ class LLMEngine:
         return outputs
 
     def abort_request(self, request_ids: str | list[str], internal: bool = False) -> None:
-        """They give no more outputs. Unknown ones are ignored."""
+        """Aborts the requests, which produce no further outputs. Unknown ids are ignored."""
         names = {request_ids} if isinstance(request_ids, str) else set(request_ids)
         self._waiting = deque(entry for entry in self._waiting if entry[0].output.request_id not in names)
         for number in [n for n, (answer, _) in self._running.items() if answer.output.request_id in names]:
             del self._running[number]
             if self._queue is not None:
                 self._queue.abort(number)
-        if not self._running and self._queue is not None:  # nobody waits for what it may still say
+        if not self._running and self._queue is not None:  # any remaining outputs belong to aborted requests
             self._queue.close()
             self._queue = None
 
@@ -115,7 +116,7 @@ class LLMEngine:
         return Tokenizer(self._engine)
 
     def shutdown(self) -> None:
-        """Gives the memory back now; the object is of no more use."""
+        """Releases the memory now. The object cannot be used afterwards."""
         self._running.clear()
         self._waiting.clear()
         if self._queue is not None:
@@ -140,5 +141,5 @@ class LLMEngine:
 
 
 def _snapshot(output: RequestOutput) -> RequestOutput:
-    """As it is now: later steps leave it as it is."""
+    """Returns a copy that later steps do not modify."""
     return replace(output, outputs=[replace(choice, token_ids=list(choice.token_ids)) for choice in output.outputs])

@@ -1,4 +1,4 @@
-"""What requests give: vLLM's names."""
+"""Output classes of requests, with the names that vLLM uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ __all__ = [
     "ScoringRequestOutput",
 ]
 
-# [id, rank, log-probability, text]: the token that stands there first. None: minus infinity.
+# (token id, rank, log-probability, text) of the candidates at one position, the actual token first. A log-probability
+# of None means minus infinity.
 Position = list[tuple[int, int, "float | None", str]]
 MINUS_INFINITY = float("-inf")
 
@@ -59,7 +60,7 @@ class CompletionOutput:
     index: int
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
-    cumulative_logprob: float | None = None  # None: no log-probabilities were asked for
+    cumulative_logprob: float | None = None  # None unless log-probabilities were requested
     logprobs: list[dict[int, Logprob]] | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
@@ -87,8 +88,8 @@ class RequestOutput:
 
 @dataclass
 class BeamSearchSequence:
-    tokens: list[int]  # prompt and answer
-    logprobs: list[dict[int, Logprob]]  # the answer's
+    tokens: list[int]  # prompt and output
+    logprobs: list[dict[int, Logprob]]  # of the output tokens
     text: str | None = None
     cum_logprob: float = 0.0
     finish_reason: str | None = None
@@ -101,7 +102,7 @@ class BeamSearchOutput:
 
 
 class Answer:
-    """A request's output as it grows."""
+    """Accumulates the output of one request."""
 
     def __init__(
         self, request_id: str, prompt: str | None, num_choices: int, delta: bool = False, detokenize: bool = True
@@ -113,7 +114,8 @@ class Answer:
         self.detokenize = detokenize
 
     def add(self, news: dict[str, Any]) -> RequestOutput:
-        """Adds what the engine has said; the same object unless it gives deltas."""
+        """Adds an output of the engine and returns the RequestOutput, which is the same object each time. With `delta`,
+        its `outputs` hold only the new part."""
         out = self.output
         if "prompt_ids" in news:
             out.prompt_token_ids = news["prompt_ids"]

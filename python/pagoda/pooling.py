@@ -1,4 +1,4 @@
-"""Vectors, scores and classes: vLLM's names, over the server's own routes."""
+"""Embeddings, scores and classes: parameters and outputs with vLLM's names, over the pooling routes of the server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 @dataclass
 class PoolingParams:
-    """What is None is left to the model."""
+    """Parameters of a pooling request. If a field is None, the model's default applies."""
 
     dimensions: int | None = None
-    use_activation: bool | None = None  # whether a vector is normalised
-    truncate_prompt_tokens: int | None = None  # -1: what the context takes
+    use_activation: bool | None = None  # whether vectors are normalised
+    truncate_prompt_tokens: int | None = None  # -1: truncate to max_model_len
 
     def body(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value is not None}
@@ -52,8 +52,8 @@ class PoolingOutput:
 
 @dataclass
 class PoolingRequestOutput:
-    """`outputs` is one of those above. `prompt_token_ids`: empty where the engine has made the tokens of a pair, or cut
-    them."""
+    """`outputs` is an EmbeddingOutput, ClassificationOutput, ScoringOutput or PoolingOutput. `prompt_token_ids` is
+    empty for pairs of texts and for texts with truncate_prompt_tokens, which the engine tokenizes."""
 
     request_id: str
     outputs: Any
@@ -90,7 +90,7 @@ def score_of(item: dict[str, Any]) -> ScoringOutput:
 
 
 class Call:
-    """One call's answer: as many outputs as it has items."""
+    """One call with one output per item of its response."""
 
     def __init__(self, outputs: list[PoolingRequestOutput], kind: Callable[[dict[str, Any]], Any]) -> None:
         self.outputs, self.kind = outputs, kind

@@ -1,4 +1,4 @@
-"""How far a batch is: tqdm's bar where tqdm is there, else a line on the terminal."""
+"""Progress of a batch: a tqdm bar if tqdm is installed, otherwise a line on the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PlainBar:
 
 
 class Progress:
-    """`wanted` as vLLM's use_tqdm: a switch, or what makes a bar."""
+    """`wanted` is vLLM's use_tqdm: a bool, or a callable that returns a progress bar."""
 
     def __init__(self, wanted: Any, total: int, desc: str = "Processed prompts") -> None:
         self.bar: Any = None

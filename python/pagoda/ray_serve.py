@@ -1,6 +1,6 @@
-"""Pagoda under Ray Serve: each replica is a `pagoda serve` of its own, which this passes requests on to, byte for byte.
-Ray places, routes and scales; deploy/ray/serve.yaml is an example in Ray's own schema. Needs pip install 'ray[serve]'
-aiohttp.
+"""Pagoda under Ray Serve. Each replica starts its own `pagoda serve` process and forwards requests to it unchanged.
+Ray handles placement, routing and scaling; deploy/ray/serve.yaml is an example in Ray's own schema. Needs
+pip install 'ray[serve]' aiohttp.
 
     serve run deploy/ray/serve.yaml
 """
@@ -27,14 +27,14 @@ from starlette.responses import Response, StreamingResponse
 
 START_TIMEOUT_S = 1800  # a model may have to be pulled first
 STOP_TIMEOUT_S = 60
-LAST_WORDS_S = 0.1  # in which those whose server has gone hear of it
-# Headers of one hop, and Ray's own.
+LAST_WORDS_S = 0.1  # time for open requests to receive the error after the server has died
+# Hop-by-hop headers, and those that Ray sets itself.
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "te", "trailer", "upgrade"}
 LOST = {"error": {"message": "The replica has gone.", "type": "server_error", "param": None, "code": "replica_lost"}}
 
 
 def program_path() -> str:
-    """`pagoda` beside this Python, or on the PATH."""
+    """Returns the `pagoda` program beside this Python interpreter, or else the one on the PATH."""
     beside = pathlib.Path(sys.executable).with_name("pagoda")
     found = str(beside) if beside.exists() else shutil.which("pagoda")
     if found is None:
@@ -43,13 +43,14 @@ def program_path() -> str:
 
 
 def end_with_parent() -> None:
-    """In the child: a replica that is killed takes its server with it."""
+    """Called in the child process: the server is terminated if its replica is killed."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 def command_line(program: str, model: str, flags: dict[str, Any], socket: str) -> list[str]:
-    """Flags by name, with - or _; true and false for switches, a list for several values."""
+    """Returns the command line of the server. Flag names may use - or _, switches are true or false, and a list repeats
+    its flag."""
     words = [program, "serve", *([model] if model else []), "--uds", socket]
     for name, value in flags.items():
         name = name.replace("_", "-")
@@ -75,15 +76,15 @@ class Replica:
         self.watcher: asyncio.Task[None] | None = None
 
     async def go_with_server(self) -> None:
-        """A replica without its server ends itself: Ray sends it no more, at once and not when it next asks for its
-        health."""
+        """Exits the replica when its server has ended, so that Ray stops routing to it at once, not at the next health
+        check."""
         while self.process.poll() is None:
             await asyncio.sleep(0.02)
         await asyncio.sleep(LAST_WORDS_S)
         os._exit(1)
 
     def client(self) -> aiohttp.ClientSession:
-        if self.session is None:  # in the loop that serves
+        if self.session is None:  # created here because it belongs to the serving event loop
             self.watcher = asyncio.get_running_loop().create_task(self.go_with_server())
             self.session = aiohttp.ClientSession(
                 connector=aiohttp.UnixConnector(self.socket, limit=0),
@@ -107,7 +108,7 @@ class Replica:
         raise TimeoutError("pagoda serve is not ready")
 
     async def check_health(self) -> None:
-        """Ray asks now and then; an exception makes it start another replica."""
+        """Called periodically by Ray, which replaces the replica if this raises an exception."""
         if not self.ready:
             await self.wait_until_ready()
         if self.process.poll() is not None:
@@ -139,7 +140,8 @@ class Replica:
 
     @staticmethod
     async def pieces(answer: aiohttp.ClientResponse, kind: str) -> AsyncIterator[bytes]:
-        """A stream that breaks ends in an error, never as if it were whole."""
+        """Yields the chunks of a streamed response. A broken stream ends with an error event, so that it cannot be
+        mistaken for a complete one."""
         try:
             async for piece in answer.content.iter_any():
                 yield piece
@@ -161,7 +163,7 @@ class Replica:
 
 
 def build(args: dict[str, Any]) -> Any:
-    """The application, from `args` of the file: {model, flags, program}."""
+    """Builds the application from the `args` of the configuration file: {model, flags, program}."""
     unknown = set(args) - {"model", "flags", "program"}
     if unknown:
         raise ValueError(f"args are model, flags and program, not {', '.join(sorted(unknown))}")

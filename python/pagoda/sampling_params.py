@@ -1,6 +1,5 @@
-"""How the next tokens are chosen: vLLM's names, meanings and defaults. What a value may be is checked here as in vLLM,
-and
-all that goes together by the engine."""
+"""Sampling parameters with vLLM's names, meanings and defaults. The range of each value is checked here, as in vLLM;
+combinations of values are checked by the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def _within(value: float | None, low: float | None, high: float | None) -> bool:
-    """None is any number's place: it is left to the model, or off."""
+    """True if `value` lies in the inclusive range, or is None: the model's default, or off."""
     return value is None or ((low is None or value >= low) and (high is None or value <= high))
 
 
@@ -20,16 +19,16 @@ def _above(value: float | None, low: float) -> bool:
 
 
 class RequestOutputKind(enum.Enum):
-    """What each output of a stream holds."""
+    """Content of each output of a stream."""
 
-    CUMULATIVE = 0  # all so far
-    DELTA = 1  # new text alone
-    FINAL_ONLY = 2  # one output, at the end
+    CUMULATIVE = 0  # everything generated so far
+    DELTA = 1  # only the new part
+    FINAL_ONLY = 2  # a single output at the end
 
 
 @dataclass
 class StructuredOutputsParams:
-    """The form that the answer must have: one of these."""
+    """The constraint on the output. Set exactly one of json, regex, choice, grammar, json_object and structural_tag."""
 
     json: str | dict[str, Any] | None = None
     regex: str | None = None
@@ -37,10 +36,10 @@ class StructuredOutputsParams:
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: str | dict[str, Any] | None = None
-    disable_any_whitespace: bool = False  # refused, as the next: white space is the grammar's matter
-    whitespace_pattern: str | None = None
-    disable_fallback: bool = False  # there is none
-    disable_additional_properties: bool = False  # said by the schema itself
+    disable_any_whitespace: bool = False  # no whitespace between the parts of a JSON text
+    whitespace_pattern: str | None = None  # must allow no whitespace, and then has the effect of the field above
+    disable_fallback: bool = False  # ignored: there is no fallback
+    disable_additional_properties: bool = False  # refused: the schema itself sets additionalProperties
 
     def __post_init__(self) -> None:
         if self.disable_additional_properties:
@@ -56,7 +55,8 @@ class StructuredOutputsParams:
 
 @dataclass
 class SamplingParams:
-    """Fields that are None are left to the model's generation_config.json, or are off."""
+    """Sampling parameters of a request. If a field is None, the value of the model's generation_config.json applies,
+    or the feature is off."""
 
     n: int = 1
     best_of: int | None = None
@@ -71,7 +71,7 @@ class SamplingParams:
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     ignore_eos: bool = False
-    max_tokens: int | None = 16  # None: what the context leaves
+    max_tokens: int | None = 16  # None: up to max_model_len
     min_tokens: int = 0
     logprobs: int | None = None
     prompt_logprobs: int | None = None
@@ -85,8 +85,8 @@ class SamplingParams:
     logit_bias: dict[int, float] | dict[str, float] | None = None
     allowed_token_ids: list[int] | None = None
     bad_words: list[str] | None = None
-    extra_args: dict[str, Any] | None = field(default=None)  # fields of the request's body, as they are
-    logits_processors: None = None  # refused: nothing of Python's runs in a step
+    extra_args: dict[str, Any] | None = field(default=None)  # extra fields of the request body, passed as given
+    logits_processors: None = None  # refused: the engine runs no Python code in a step
 
     def __post_init__(self) -> None:
         if self.logits_processors is not None:
@@ -123,14 +123,14 @@ class SamplingParams:
 
     @staticmethod
     def from_optional(**given: Any) -> SamplingParams:
-        """Where None stands for the default."""
+        """Builds the parameters from the given values; None means the default."""
         return SamplingParams(**{name: value for name, value in given.items() if value is not None})
 
     def clone(self) -> SamplingParams:
         return copy.deepcopy(self)
 
     def body(self, *, chat: bool) -> dict[str, Any]:
-        """The fields of the engine's request."""
+        """Returns the fields of the request body."""
         ours = {"output_kind", "detokenize", "structured_outputs", "extra_args", "logprobs", "logits_processors"}
         body = {
             f.name: value for f in fields(self) if f.name not in ours and (value := getattr(self, f.name)) is not None

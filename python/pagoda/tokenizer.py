@@ -1,4 +1,4 @@
-"""The engine's tokenizer, by the names that transformers has for it."""
+"""The tokenizer of the engine, with the interface of a transformers tokenizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Tokenizer:
         return self._engine.detokenize(ids, skip_special_tokens)
 
     def __call__(self, text: str | list[str], add_special_tokens: bool = True) -> dict[str, Any]:
-        """As transformers' without padding: `input_ids` and `attention_mask` of a text, or of each of several."""
+        """Returns `input_ids` and `attention_mask` of one text or of a list of texts, without padding, as transformers
+        does."""
         if isinstance(text, str):
             ids = self.encode(text, add_special_tokens)
             return {"input_ids": ids, "attention_mask": [1] * len(ids)}
@@ -31,11 +32,11 @@ class Tokenizer:
         return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
     def convert_ids_to_tokens(self, ids: int | list[int]) -> Any:
-        """As the vocabulary spells them."""
+        """Returns the tokens as the vocabulary spells them."""
         return self._engine.token_text(ids) if isinstance(ids, int) else [self._engine.token_text(one) for one in ids]
 
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> Any:
-        """None of what is no token."""
+        """Returns the ids of tokens; None for a text that is not a token."""
         return self._id(tokens) if isinstance(tokens, str) else [self._id(one) for one in tokens]
 
     def tokenize(self, text: str, add_special_tokens: bool = False) -> list[str]:

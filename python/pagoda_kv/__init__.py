@@ -1,11 +1,11 @@
-"""The KV cache of an LLM server as plain, contiguous tensors that get memory as sequences grow: vAttention's calls
-(arXiv 2405.04437) over libpagoda_kv, whose header include/pagoda_kv.h says what is not said here. Every array library
-that takes DLPack sees the tensors, and attention kernels that know nothing of block tables run on them as they are.
+"""The KV cache of an LLM server as plain, contiguous tensors whose memory is mapped as sequences grow: vAttention's
+calls (arXiv 2405.04437) over libpagoda_kv; include/pagoda_kv.h has the details that are not repeated here. Any array
+library that supports DLPack can use the tensors, and attention kernels without block tables run on them unchanged.
 
     kv = pagoda_kv.init(num_layers=32, num_heads=8, head_size=128, dtype="bfloat16", max_batch=64, max_context=8192,
                         page_size=1 << 16, capacity_bytes=8 << 30)
     reqid = kv.alloc_reqid(len(prompt))
-    kv.step({reqid: len(prompt)})                   # before a forward pass: memory for so many tokens
+    kv.step({reqid: len(prompt)})                   # before a forward pass: map memory for the tokens
     keys = torch.from_dlpack(kv.key(0, reqid))      # [tokens, heads, head_size]
     kv.free_reqid(reqid)
 """
@@ -30,7 +30,7 @@ from pagoda_kv._native import PageSize as PageSize
 from pagoda_kv._native import Stats as Stats
 from pagoda_kv._native import System as System
 
-_FLOAT, _BFLOAT = 2, 4  # DLPack's codes, as its devices
+_FLOAT, _BFLOAT = 2, 4  # DLPack's type codes; below, its device types
 _CPU, _CUDA = 1, 2
 _TYPES = {"float16": (_FLOAT, 2), "bfloat16": (_BFLOAT, 2), "float32": (_FLOAT, 4)}
 
@@ -52,11 +52,11 @@ def init(
     device: str = "cpu",
     cuda_driver: str = "libcuda.so.1",
 ) -> KvCache:
-    """Reserves addresses for max_batch slots of max_context tokens, and takes capacity_bytes of memory.
+    """Reserves address space for max_batch slots of max_context tokens and commits capacity_bytes of memory.
 
-    dtype: float16, bfloat16 or float32, by name or as torch or numpy have them. device: "cpu", "cuda" or "cuda:N".
-    The rest is as in pagoda_kv_config: heads are KV heads, page_size is a multiple of 4096 and of a token in one
-    tensor (on a GPU of 2 MiB)."""
+    dtype: float16, bfloat16 or float32, as a name or as a dtype of torch or numpy. device: "cpu", "cuda" or "cuda:N".
+    The other arguments are those of pagoda_kv_config: heads are KV heads, and page_size is a multiple of 4096 bytes
+    (of 2 MiB on a GPU) and of the size of a token in one tensor."""
     name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
     if name not in _TYPES:
         raise Invalid(f"dtype {name}: there are {', '.join(_TYPES)}")
@@ -86,17 +86,16 @@ def init(
 
 
 class KvCache:
-    """What init() returns. Threads: any, one call at a time; others wait, and the interpreter's lock is free meanwhile.
-    Its memory is given back by close() or with the object, once no array looks at it any more."""
+    """The KV cache that init() creates. Thread-safe: calls are serialized, and waiting calls release the GIL. The
+    memory is released by close() or with the object, once no array refers to it any more."""
 
     def __init__(self, config: _native.Config, dtype: str):
         self._config = config
         self._handle = _native.init(config)
         self._close = weakref.finalize(self, _native.library()["destroy"], self._handle)
         self._lock, self._process = threading.RLock(), os.getpid()
-        self._turns = [
-            0
-        ] * config.max_batch  # changes when a slot is freed: what was made before is of another sequence
+        # Per slot, the number of times it was freed: a Tensor made before that belongs to an earlier sequence.
+        self._turns = [0] * config.max_batch
         self.dtype = dtype
         self.layout = _native.layout_of(self._handle)
 
@@ -111,7 +110,7 @@ class KvCache:
         return self._handle
 
     def close(self) -> None:
-        """Arrays over it stay valid; the memory goes with the last of them."""
+        """Closes the cache. Arrays over its memory stay valid; the memory is released with the last of them."""
         if os.getpid() == self._process:
             with self._lock:
                 self._close()
@@ -123,21 +122,21 @@ class KvCache:
         self.close()
 
     def alloc_reqid(self, num_tokens: int = 0) -> int:
-        """A slot for a sequence that will soon have so many tokens: the one whose mapping fits best. Full: all are
-        taken."""
+        """Returns a free slot for a sequence that will soon have num_tokens tokens, the one whose existing mapping fits
+        best. Raises Full if all slots are taken."""
         with self._open():
             return _native.call("alloc_reqid", self._living(), _native.int32(num_tokens, "num_tokens"))
 
     def free_reqid(self, reqid: int) -> None:
-        """The slot is free again, or will be when the last array over its tokens is gone."""
+        """Frees the slot, immediately or when the last array over its tokens is released."""
         with self._open():
             reqid = _native.int32(reqid, "reqid")
             _native.call("free_reqid", self._living(), reqid)
             self._turns[reqid] += 1
 
     def step(self, context_lengths: Mapping[int, int] | Sequence[int]) -> None:
-        """Before each forward pass: how many tokens each slot will have after it, by slot; 0, or nothing, for those
-        that take no part. Full: nothing has changed."""
+        """Call before each forward pass with the number of tokens that each slot will have after it, by slot. Slots
+        that take no part have 0 or are left out. If Full is raised, nothing has changed."""
         max_batch = self._config.max_batch
         given = context_lengths.items() if isinstance(context_lengths, Mapping) else enumerate(context_lengths)
         lengths = (c_int32 * max_batch)()
@@ -149,20 +148,21 @@ class KvCache:
             _native.call("step", self._living(), lengths)
 
     def fork(self, reqid: int, num_tokens: int) -> int:
-        """A second sequence with the first tokens of this one. They share whole pages, where neither may write."""
+        """Returns the slot of a new sequence with the first num_tokens tokens of this one. The two sequences share
+        whole pages, into which neither may write."""
         with self._open():
             numbers = _native.int32(reqid, "reqid"), _native.int32(num_tokens, "num_tokens")
             return _native.call("fork", self._living(), *numbers)
 
     def key(self, layer: int, reqid: int | None = None) -> Tensor:
-        """For from_dlpack(): a sequence's keys, [tokens, heads, head_size], of the tokens that have memory now; a later
-        step's are in a later tensor. Without reqid all slots', [max_batch, max_context, heads, head_size]: there,
-        tokens without memory must not be written, which is a signal; the host's read as zeros, a GPU's must not be read
-        either."""
+        """Returns the keys of a sequence for from_dlpack(): [tokens, heads, head_size], for the tokens that have memory
+        now. For tokens of later steps, request a new tensor. Without reqid, returns the keys of all slots: [max_batch,
+        max_context, heads, head_size]. There, writing a token without memory raises a signal; reading one yields zeros
+        in host memory and is not allowed in GPU memory."""
         return Tensor(self, layer, False, reqid)
 
     def value(self, layer: int, reqid: int | None = None) -> Tensor:
-        """Its values, likewise."""
+        """Returns the values, like key()."""
         return Tensor(self, layer, True, reqid)
 
     def stats(self) -> Stats:
@@ -171,19 +171,19 @@ class KvCache:
 
     @property
     def reserved_bytes(self) -> int:
-        """Of address space, in all tensors."""
+        """Address space reserved for all tensors."""
         return self.layout.slot_stride * self._config.max_batch * self.layout.num_tensors
 
     @property
     def mapped_bytes(self) -> int:
-        """Of the pages that sequences have; a page that several share counts once."""
+        """Memory of the pages that sequences use. A shared page counts once."""
         used = self.layout.num_pages - self.stats().free_pages
         return used * int(self._config.page_size) * self.layout.num_tensors
 
 
 class Tensor:
-    """A layer's keys or values, for from_dlpack(). It holds nothing itself: what was made of it does, so that the
-    tokens stay where they are as long as an array looks at them."""
+    """The keys or values of a layer, for from_dlpack(). This object keeps no memory alive; the arrays created from it
+    do, so the tokens stay in place as long as an array refers to them."""
 
     def __init__(self, kv: KvCache, layer: int, values: bool, reqid: int | None):
         self._kv, self._layer, self._values = kv, _native.int32(layer, "layer"), values

@@ -1,4 +1,4 @@
-"""The C interface of pagoda_kv.h by ctypes, its errors as exceptions, and capsules of its tensors."""
+"""ctypes bindings of the C interface pagoda_kv.h: errors become exceptions, and tensors become DLPack capsules."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from typing import Any, NamedTuple
 
 
 class Error(Exception):
-    """What the library refuses, in its words. Some are a ValueError, MemoryError or OSError, too."""
+    """Base class of the library's errors, with the library's message. Some subclasses are also a ValueError,
+    MemoryError or OSError."""
 
 
 class Full(Error):
-    """A normal answer: no free pages, mappings or slot. Nothing has changed; free or shorten something."""
+    """A normal result: no free pages, mappings or slot. Nothing has changed; free or shorten a sequence and retry."""
 
 
 class Invalid(Error, ValueError):
-    """An argument makes no sense."""
+    """An argument is invalid."""
 
 
 class PageSize(Invalid):
-    """The page size is no multiple of the token size; the message names those next to it."""
+    """The page size is not a multiple of the token size. The message names the nearest valid sizes."""
 
 
 class NoMemory(Error, MemoryError):
-    """There is less memory, address space or mappings than the cache might need."""
+    """The cache might need more memory, address space or mappings than are available."""
 
 
 class System(Error, OSError):
-    """A system call failed, or one of the CUDA driver's: the cache is of no use any more."""
+    """A system call or a call of the CUDA driver failed. The cache cannot be used any more."""
 
 
 class NoDevice(Error):
-    """There is no CUDA driver, or no such device."""
+    """There is no CUDA driver, or no device with this ordinal."""
 
 
 _ERRORS: dict[int, type[Error]] = {
@@ -52,7 +53,7 @@ _ERRORS: dict[int, type[Error]] = {
 
 
 class Layout(NamedTuple):
-    """Strides are bytes, the same in every tensor. A page is shown in all tensors at once."""
+    """Strides are in bytes and the same in every tensor. A page is mapped in all tensors at once."""
 
     slot_stride: int
     token_stride: int
@@ -62,7 +63,7 @@ class Layout(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """As pagoda_kv_stats has them: pages and calls so far, seconds spent mapping."""
+    """The fields of pagoda_kv_stats: free pages, totals of calls and pages, and seconds spent mapping."""
 
     free_pages: int
     map_calls: int
@@ -106,7 +107,7 @@ class TensorRequest(ctypes.Structure):
     ]
 
 
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # its result, then its arguments
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # result type, then argument types
     "init": (c_int, POINTER(Config), POINTER(c_void_p)),
     "destroy": (None, c_void_p),
     "alloc_reqid": (c_int32, c_void_p, c_int32),
@@ -124,8 +125,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # its result, then its arguments
 
 @functools.cache
 def library() -> dict[str, Any]:
-    """The library's functions: of the file beside this one, unless PAGODA_KV_LIBRARY names another. They let the
-    interpreter's lock go."""
+    """Returns the functions of the library: the file beside this one, unless PAGODA_KV_LIBRARY names another. Calls
+    release the GIL."""
     path = os.environ.get("PAGODA_KV_LIBRARY") or str(pathlib.Path(__file__).with_name("libpagoda_kv.so.1"))
     loaded, functions = ctypes.CDLL(path), {}
     for name, (result, *arguments) in _FUNCTIONS.items():
@@ -135,7 +136,7 @@ def library() -> dict[str, Any]:
 
 
 def call(name: str, *arguments: Any) -> int:
-    """A call that returns a status, or a slot or -1. Raises what it has to say."""
+    """Calls a function that returns a status, or a slot or -1. Raises its error with the library's message."""
     result = int(library()[name](*arguments))
     if result == 0 or (result > 0 and name in ("alloc_reqid", "fork")):
         return result
@@ -164,7 +165,7 @@ def int64(value: Any, what: str) -> int:
 
 
 def int32(value: Any, what: str, bits: int = 32) -> int:
-    """ctypes would cut what does not fit."""
+    """Returns `value` as an int, or raises Invalid if it does not fit; ctypes would truncate it."""
     number = operator.index(value)
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise Invalid(f"{what} {number} is out of range")
@@ -174,12 +175,12 @@ def int32(value: Any, what: str, bits: int = 32) -> int:
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (c_void_p, c_char_p, c_void_p)
 _NAMES = (b"dltensor", b"dltensor_versioned")
-for _name in _NAMES:  # a capsule has its address, and may outlive this module
+for _name in _NAMES:  # capsules keep the address of the name and may outlive this module
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_name))
 
 
 def capsule(handle: c_void_p, request: TensorRequest) -> Any:
-    """A PyCapsule of a tensor, which is let go with it unless somebody takes it."""
+    """Returns a PyCapsule of a tensor. The tensor is released with the capsule unless a consumer takes it."""
     tensor = c_void_p()
     call("tensor", handle, byref(request), byref(tensor))
     destructor = ctypes.cast(library()["capsule_destructor"], c_void_p)

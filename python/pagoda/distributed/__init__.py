@@ -1,19 +1,19 @@
-"""By the names under which vLLM has them. An engine's memory is its own: there is nothing of the process to clean
+"""Re-exports under the import paths of vLLM. Each engine owns its memory, so there is no process-wide state to clean
 up."""
 
 import gc
 
 
 def destroy_model_parallel() -> None:
-    """Nothing: ranks end with their engine."""
+    """No-op: ranks end with their engine."""
 
 
 def destroy_distributed_environment() -> None:
-    """Nothing: ranks end with their engine."""
+    """No-op: ranks end with their engine."""
 
 
 def cleanup_dist_env_and_memory(shutdown_ray: bool = False) -> None:
-    """Collects engines that nobody holds any more, so that their memory is free now."""
+    """Collects unreferenced engines, so that their memory is released now."""
     gc.collect()
 
 

@@ -1,1 +1,1 @@
-"""By the names under which vLLM has them."""
+"""Re-exports under the import paths of vLLM."""

@@ -1,4 +1,4 @@
-"""By the name under which vLLM has it."""
+"""Re-export under the import path of vLLM."""
 
 from ..llm import LLM
 

@@ -1,1 +1,1 @@
-"""vLLM's names for adapters that requests choose."""
+"""LoRA adapters that requests select, under the import path of vLLM."""

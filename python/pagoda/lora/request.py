@@ -1,4 +1,4 @@
-"""The adapter that a request is computed with, in vLLM's words."""
+"""LoRARequest, as in vLLM: selects the adapter of a request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class LoRARequest:
-    """Two of one name are the same adapter. `lora_int_id`: vLLM's; here an adapter is known by its name."""
+    """Selects a LoRA adapter. Two objects with the same name mean the same adapter. `lora_int_id` is accepted for
+    compatibility with vLLM; adapters are identified by name."""
 
     lora_name: str
     lora_int_id: int
     lora_path: str = ""
     base_model_name: str | None = None
-    load_inplace: bool = False  # read again, though one of this name is there
+    load_inplace: bool = False  # reload the adapter even if one of this name is already loaded
 
     def __post_init__(self) -> None:
         if self.lora_int_id < 1:

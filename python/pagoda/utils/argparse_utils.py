@@ -1,4 +1,4 @@
-"""What vLLM's own scripts take from vllm.utils.argparse_utils: a parser of the command line that knows engine
+"""The part of vllm.utils.argparse_utils that vLLM's own scripts use: a command-line parser that accepts engine
 arguments."""
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ def value_of(text: str) -> bool | str:
 
 
 class FlexibleArgumentParser(argparse.ArgumentParser):
-    """--max_model_len is --max-model-len. Once EngineArgs.add_cli_args() has been called, a flag that the parser does
-    not
-    know is the engine's, which says so itself if it knows it neither."""
+    """Treats --max_model_len as --max-model-len. After EngineArgs.add_cli_args(), flags that are unknown to the parser
+    are passed to the engine, which reports an error if it does not know them either."""
 
     takes_engine_args = False
 
     def add_argument_group(self, *args: Any, **more: Any) -> Any:
-        """Engine arguments may be added to a group; the parser takes them."""
+        """Returns a group to which engine arguments may be added; the parser handles them."""
         group: Any = super().add_argument_group(*args, **more)
         group.parser = self
         return group

@@ -1,4 +1,4 @@
-"""What LLM.get_metrics() gives: the engine's metrics, read from Prometheus' text format, in vLLM's classes."""
+"""Classes of LLM.get_metrics(), as in vLLM, and the parser of the Prometheus text format that creates them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Histogram(Metric):
 
 
 def read_metrics(text: str) -> list[Metric]:
-    """Names are those of vLLM: a counter's is without `_total`."""
+    """Returns the metrics with vLLM's names: counters without the suffix `_total`."""
     kinds: dict[str, str] = {}
     found: list[Metric] = []
     histograms: dict[tuple[str, tuple[tuple[str, str], ...]], Histogram] = {}
