@@ -1,7 +1,7 @@
-# The CUDA device (src/device/cuda/), if PAGODA_CUDA is on: its kernels by nvcc for two architectures, and as PTX for
-# others, which their driver translates at the first start; its host part by the host's compiler; and the static
-# runtime, so that the program starts without a GPU or its driver.
-# script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR names another.
+# The CUDA device (src/device/cuda/), if PAGODA_CUDA is on. nvcc compiles the kernels for two architectures and to PTX,
+# which the driver of another GPU translates at the first start. The host compiler compiles the host part. The CUDA
+# runtime is linked statically, so that the program starts without a GPU or its driver.
+# script/cuda fetches the toolkit; -DPAGODA_CUDA_TOOLKIT=DIR selects another.
 option(PAGODA_CUDA "Device code for NVIDIA GPUs" OFF)
 set(PAGODA_CUDA_CODE "80;90a" CACHE STRING "Architectures of the device code; 80 comes with PTX")
 set(PAGODA_CUDA_TOOLKIT "" CACHE PATH "CUDA toolkit; empty: the one that script/cuda fetches")
@@ -18,11 +18,11 @@ function(pagoda_add_cuda target)
     return()
   endif()
   set(toolkit "${PAGODA_CUDA_TOOLKIT}")
-  if(NOT toolkit)  # asked for each time: the cache folder may be another than the last
+  if(NOT toolkit)  # queried at each configure, since the cache folder may have changed
     execute_process(COMMAND ${PROJECT_SOURCE_DIR}/script/cuda OUTPUT_VARIABLE toolkit
                     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   endif()
-  # As the program says it: "sm_80 and sm_90a, PTX for later ones".
+  # The text that the program prints: "sm_80 and sm_90a, PTX for later ones".
   list(TRANSFORM PAGODA_CUDA_CODE PREPEND "sm_" OUTPUT_VARIABLE said)
   list(JOIN said " and " said)
   if("80" IN_LIST PAGODA_CUDA_CODE)
@@ -36,13 +36,13 @@ function(pagoda_add_cuda target)
       list(APPEND code -gencode arch=compute_${architecture},code=sm_${architecture})
     endif()
   endforeach()
-  # No contraction of products and sums behind the sources' back, as on the host (kernels/dialect.cuh).
+  # -fmad=false: as on the host, the compiler must not contract products and sums (kernels/dialect.cuh).
   set(flags -std=c++20 -O3 -fmad=false -ccbin ${CMAKE_CXX_COMPILER} -I ${PROJECT_SOURCE_DIR}/src
             ${code} ${choices} -Werror all-warnings -Xcompiler -fPIC,-Wall,-Werror -Xptxas -v)
   set(kernels ${PROJECT_SOURCE_DIR}/src/device/cuda/kernels.cu)
   set(object ${PROJECT_BINARY_DIR}/cuda/kernels.o)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/*.h ${PROJECT_SOURCE_DIR}/src/device/kernels/*)
-  # What ptxas says of each kernel goes to a file, which tools/cuda_resources holds against the table.
+  # The output of ptxas for each kernel goes to a file, which tools/cuda_resources compares with the table.
   add_custom_command(
     OUTPUT ${object} ${PROJECT_BINARY_DIR}/cuda/ptxas.txt
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/cuda

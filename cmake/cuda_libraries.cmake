@@ -1,6 +1,6 @@
-# Kernels of CUTLASS and FlashInfer (bench/gpu/libraries/), as peers in the benches of devices; never in the program.
-# script/cuda-libraries fetches the headers. Each file takes a minute and up to 4 GB, so one is compiled at a time, with
-# its own flags: these libraries are not clean under the project's warnings, and without NDEBUG their products are slow.
+# Kernels of CUTLASS and FlashInfer (bench/gpu/libraries/), for comparison in the device benches; never in the program.
+# script/cuda-libraries fetches the headers. A file takes a minute and up to 4 GB to compile, so only one is compiled at a
+# time. They have flags of their own: the libraries trigger the project's warnings, and need NDEBUG to be fast.
 option(PAGODA_CUDA_LIBRARIES "Kernels of CUTLASS and FlashInfer beside those of the device benches" OFF)
 function(pagoda_add_cuda_libraries target)
   if(NOT PAGODA_CUDA)
@@ -38,7 +38,8 @@ function(pagoda_add_cuda_libraries target)
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
     target_sources(${target} PRIVATE ${object})
   endforeach()
-  # Who links it links pagoda_device, too, which has the runtime: what stands here does not wait for its kernels.
+  # Users of this target also link pagoda_device, which provides the CUDA runtime. This target does not depend on it, so
+  # that it does not wait for the kernels of pagoda_device.
   target_compile_definitions(${target} PUBLIC PAGODA_CUDA_LIBRARIES)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()

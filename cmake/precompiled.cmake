@@ -1,9 +1,9 @@
-# pagoda_precompile(TARGET KIND [HEADER...]): TARGET reads the headers that most files include out of one file made once,
-# where PAGODA_PRECOMPILE is on: parsing them is more than half of a cold build. KIND: std, the standard library's; plain,
-# these without instrumentation; json, Boost.JSON's as well; test, GoogleTest's as well. HEADERs are added to a file of
-# TARGET's own: what most of its sources include and is slow to parse; a change in one compiles all of them anew. Off by
-# default, since ccache then shares less between checkouts; script/build and script/test turn it on. No file may rely on
-# it: each includes what it uses, which every build without it shows.
+# pagoda_precompile(TARGET KIND [HEADER...]): if PAGODA_PRECOMPILE is on, TARGET uses a precompiled header with the headers
+# that most files include; parsing them takes more than half of a cold build. KIND: std, the standard library; plain, the
+# same without instrumentation; json, also Boost.JSON; test, also GoogleTest. With HEADERs, TARGET gets a precompiled header
+# of its own that adds them: headers that most of its sources include and that are slow to parse. Changing one of them
+# recompiles all sources of TARGET. Off by default, because ccache then shares less between checkouts; script/build and
+# script/test turn it on. Every file must still include what it uses, which builds without precompiled headers verify.
 option(PAGODA_PRECOMPILE "Precompile the headers that most files include" OFF)
 set(PAGODA_STD_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <deque> <filesystem> <fstream>
   <functional> <future> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view>
@@ -13,7 +13,7 @@ function(pagoda_precompile target kind)
   if(NOT PAGODA_PRECOMPILE)
     return()
   endif()
-  # Without the time in it ccache knows it again.
+  # Without a timestamp in the precompiled header, ccache can recognise it.
   target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
   if(ARGN)
     target_precompile_headers(${target} PRIVATE ${PAGODA_STD_HEADERS})
@@ -37,7 +37,7 @@ function(pagoda_precompile target kind)
       target_link_libraries(precompiled_${kind} PRIVATE third_boost_json)
       target_precompile_headers(precompiled_${kind} PRIVATE <boost/json.hpp>)
     endif()
-    if(kind STREQUAL "test")  # of programs, whose code is not a library's
+    if(kind STREQUAL "test")  # used by executables, which are compiled with -fPIE, not -fPIC
       pagoda_test_options(precompiled_test)
       set_target_properties(precompiled_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
       target_compile_options(precompiled_test PRIVATE -fPIE)

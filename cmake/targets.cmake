@@ -1,11 +1,10 @@
-# PAGODA_UNITY compiles a library's sources by up to 28 of a folder, as one file each: what they have in common is
-# read and compiled once. It takes more than a third from a cold build, and makes one after a small change slower. Names without
-# linkage have to differ within a folder, or within those of its sources that are joined; folders of a library with fewer
-# than nine of these share files.
+# PAGODA_UNITY joins up to 28 sources of a folder into one file, so that common headers and templates are compiled once.
+# This saves more than a third of a cold build, but slows down a rebuild after a small change. Names without linkage must
+# be unique among the joined sources of a folder. Folders of a library with fewer than nine such sources are joined together.
 option(PAGODA_UNITY "Compile several sources of a library at once" OFF)
 
-# Joins the sources of `target` but for those that match an expression of ARGN and those with options of their own.
-# folders: apart, or small ones together.
+# Joins the sources of `target`, except sources that match an expression of ARGN and sources with options of their own.
+# folders: "apart" joins only within a folder; "together" also joins the sources of small folders.
 function(pagoda_join target folders)
   if(NOT PAGODA_UNITY)
     return()
@@ -41,21 +40,23 @@ function(pagoda_join target folders)
     math(EXPR groups "(${count} + 27) / 28")
     set(number 0)
     foreach(source IN LISTS sources_${name})
-      math(EXPR group "${number} * ${groups} / ${count}")  # of nearly equal size
+      math(EXPR group "${number} * ${groups} / ${count}")  # groups of nearly equal size
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${group})
       math(EXPR number "${number} + 1")
     endforeach()
   endforeach()
 endfunction()
 
-# pagoda_library(NAME DEPS a b LIBS x y): the folder's *.cc as static library pagoda_NAME, its
-# *_test.cc as one test program NAME_test (GoogleTest), registered with ctest. NOT_FUZZED: no fuzz target is about its
-# code, so that a fuzzing build compiles it as every other build does. FROM_OUTSIDE: it reads bytes from outside, so that
-# each conversion that may change a number is spelled out (clang tells them). PRECOMPILED: headers that its sources read
-# precompiled, beside the standard library's; PRECOMPILED_BY_TESTS: those of its tests. COLD: nothing of it runs for a token,
-# a request's text or a weight, so that clang inlines the smallest functions alone: a quarter less to compile, and smaller.
-# ALONE: expressions of the sources that PAGODA_UNITY does not join. FOLDERS_APART: each folder's names are its own. Tests are joined
-# by folders but for TESTS_ALONE.
+# pagoda_library(NAME DEPS a b LIBS x y): builds the folder's *.cc as the static library pagoda_NAME and its *_test.cc as
+# one test program NAME_test (GoogleTest), registered with ctest.
+#   NOT_FUZZED            no fuzz target covers the code, so a fuzzing build compiles it without instrumentation
+#   FROM_OUTSIDE          the code reads untrusted bytes, so implicit conversions that may change a value are errors (clang)
+#   PRECOMPILED           more headers to precompile for the sources; PRECOMPILED_BY_TESTS: for the tests
+#   COLD                  no code runs per token, request text or weight, so clang inlines only the smallest functions:
+#                         compiling takes a quarter less time, and the code is smaller
+#   ALONE                 regular expressions of sources that PAGODA_UNITY does not join
+#   FOLDERS_APART         sources of different folders are not joined
+#   TESTS_ALONE           regular expressions of tests that are not joined; all others are joined by folders
 function(pagoda_library name)
   cmake_parse_arguments(ARG "NOT_FUZZED;FROM_OUTSIDE;FOLDERS_APART;COLD" "" "DEPS;LIBS;TEST_DEPS;PRECOMPILED;PRECOMPILED_BY_TESTS;ALONE;TESTS_ALONE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
@@ -109,8 +110,8 @@ function(pagoda_library name)
   endif()
 endfunction()
 
-# pagoda_fuzz_target(NAME DEPS a b): tests/fuzz/NAME.cc as a libFuzzer program. All of them are built by the
-# target fuzz_targets.
+# pagoda_fuzz_target(NAME DEPS a b): builds tests/fuzz/NAME.cc as a libFuzzer program. The target fuzz_targets builds all
+# of them.
 function(pagoda_fuzz_target name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND pagoda_)
@@ -124,7 +125,7 @@ function(pagoda_fuzz_target name)
   add_dependencies(fuzz_targets ${name})
 endfunction()
 
-# NAME.pc from NAME.pc.in, with NAME_libdir, NAME_includedir and NAME_prefix filled in.
+# pagoda_pkg_config(NAME): generates NAME.pc from NAME.pc.in with NAME_libdir, NAME_includedir and NAME_prefix.
 include(GNUInstallDirs)
 function(pagoda_pkg_config name)
   foreach(kind libdir includedir)
@@ -135,7 +136,7 @@ function(pagoda_pkg_config name)
     endif()
     set(${name}_${kind} "${folder}")
   endforeach()
-  # From the folder of the .pc file, so that it stays right wherever the whole is moved to.
+  # The prefix is relative to the folder of the .pc file, so that the installation can be moved.
   if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(${name}_prefix "${CMAKE_INSTALL_PREFIX}")
   else()

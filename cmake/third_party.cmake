@@ -1,4 +1,4 @@
-# Static libraries where Debian has them, so that the binary depends on libc and libm only.
+# Third-party libraries from Debian, linked statically so that the binary depends only on libc and libm.
 function(pagoda_static_library target name)
   find_library(${target}_PATH NAMES lib${name}.a REQUIRED)
   add_library(${target} INTERFACE)

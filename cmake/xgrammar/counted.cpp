@@ -17,10 +17,11 @@ namespace {
 
 using ExprType = xgrammar::Grammar::Impl::GrammarExprType;
 
-// Bytes of expressions that are read again, in the units of work.h.
+// Bytes of an expression that is parsed again per unit of work.h.
 constexpr std::size_t kBytesOfUnit = 4;
 
-// The least number of repetitions that the lookahead of a counted rule asks for: one that never comes.
+// Returns the minimum of the repetition in a counted rule's lookahead, a count that is never reached; nullopt
+// if the rule is not counted.
 std::optional<std::int32_t> endless(const xgrammar::Grammar& grammar, std::int32_t rule) {
   if (rule < 0) return std::nullopt;
   const std::int32_t lookahead = grammar->GetRule(rule).lookahead_assertion_id;
@@ -32,7 +33,7 @@ std::optional<std::int32_t> endless(const xgrammar::Grammar& grammar, std::int32
   return repeat[1];
 }
 
-// The lookahead by which endless() knows a counted rule.
+// Sets the lookahead by which endless() recognises a counted rule.
 void repeats_itself(xgrammar::GrammarBuilder& builder, std::int32_t rule, std::int32_t least) {
   builder.UpdateLookaheadAssertion(rule, builder.AddSequence({builder.AddRepeat(rule, least, kEndless)}));
   builder.UpdateLookaheadExact(rule, true);
@@ -85,7 +86,8 @@ std::int32_t counted_characters(xgrammar::GrammarBuilder& builder, const std::st
   const std::int32_t rule = rule_of("_counted", character);
   repeats_itself(builder, rule, kEndless);
   if (least > 0) return rule_of("_repeated", builder.AddRepeat(rule, least, most));
-  // A rule that may be empty has to say so: XGrammar does not see it of a repetition.
+  // An empty alternative must be explicit: XGrammar does not infer from a repetition that a rule may be
+  // empty.
   return builder.AddRuleWithHint(
       name + "_repeated",
       builder.AddChoices({builder.AddEmptyStr(), builder.AddSequence({builder.AddRepeat(rule, 1, most)})}));
@@ -115,7 +117,7 @@ CountedPlace counted_place(
       most = std::max(most, repeat.Upper() - parent.repeat_count);
     }
   }
-  // One that has begun counts as one, though its first character has been.
+  // A repetition that has begun counts as one, although its first character has already been consumed.
   const bool begun = state.rule_start_pos + 1 != static_cast<std::int32_t>(rows.size());
   place.left = most - (begun ? 1 : 0);
   return place;

@@ -1,6 +1,6 @@
-// The part that has to be in XGrammar's library (cmake/xgrammar.cmake), since it needs its inner headers. Its
-// messages: XGrammar's warnings are, mostly, parts of a grammar that it does not hold; xgrammar_backend.cc
-// makes errors of them. Nothing goes to stderr: clients could fill the log.
+// The part that must be in XGrammar's library (cmake/xgrammar.cmake), since it needs internal headers.
+// XGrammar's warnings mostly report parts of a grammar that it does not enforce; xgrammar_backend.cc turns
+// them into errors. Nothing goes to stderr, since clients could fill the log.
 #include "inside.h"
 
 #include <algorithm>
@@ -24,11 +24,11 @@ __thread std::int64_t work_left = 0;
 
 namespace {
 
-constexpr std::int64_t kSlice = 20'000;  // units, between two looks at whether anybody waits
+constexpr std::int64_t kSlice = 20'000;  // units between two checks of the bound and of given_up
 constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
 
 struct Work {
-  std::int64_t most = kNoBound, given = 0;  // units; those in work_left are given
+  std::int64_t most = kNoBound, given = 0;  // units; `given` includes those in work_left
   const std::atomic<bool>* given_up = nullptr;
 };
 thread_local Work work;
@@ -61,7 +61,7 @@ XgrammarWork::~XgrammarWork() {
 bool xgrammar_holds_pattern(const std::string& pattern) {
   if (!std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c >= 0x20 && c <= 0x7e; }))
     return false;
-  // The first part that it would leave out.
+  // Receives the first part of the pattern that XGrammar would ignore.
   std::string warning;
   std::string* const outer = xgrammar_warning;
   xgrammar_warning = &warning;
@@ -87,7 +87,7 @@ std::optional<bool> xgrammar_matches(const std::string& pattern, const std::stri
 namespace xgrammar {
 namespace {
 
-// Says the message alone: the other has the time and a source file's path in it.
+// Its what() returns only the message: that of LogFatalError also contains the time and a source file path.
 struct PlainError final : LogFatalError {
   PlainError(const std::string& file, int lineno, const std::string& text)
       : LogFatalError(file, lineno, text), message(text) {}
@@ -95,8 +95,8 @@ struct PlainError final : LogFatalError {
   std::string message;
 };
 
-// The bytes of characters lo to hi, all of one length, from one state to another. States in which nothing but
-// any further bytes may come are shared: their masks are what compiling costs.
+// Adds edges for the bytes of characters lo to hi, which have one length, from one state to another. States
+// that accept any continuation bytes are shared, because their masks dominate the cost of compiling.
 class Utf8Range {
  public:
   Utf8Range(FSM& fsm, int to) : fsm_(fsm), tails_{to} {}
@@ -120,7 +120,7 @@ class Utf8Range {
     fsm_.AddEdge(from, state, byte, byte);
     return state;
   }
-  // Expects `bytes` of any further ones.
+  // Returns the state that expects `bytes` arbitrary continuation bytes.
   int tail(std::size_t bytes) {
     while (tails_.size() <= bytes) {
       tails_.push_back(fsm_.AddState());
@@ -135,8 +135,8 @@ class Utf8Range {
 
 }  // namespace
 
-// In the place of its own (cmake/xgrammar.cmake). `min` and `max`: a character's bytes as one number. Source:
-// The Unicode Standard 17, table 3-7.
+// Replaces XGrammar's function (cmake/xgrammar.cmake). `min`, `max`: the bytes of a character as one number.
+// Source: The Unicode Standard 17, table 3-7.
 void AddPackedUTF8RangeEdges(FSM& fsm, int from, int to, uint32_t min, uint32_t max) {
   const auto character = [](uint32_t packed) -> uint32_t {
     if (packed < 0x80) return packed;

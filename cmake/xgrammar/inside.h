@@ -1,6 +1,7 @@
 #pragma once
-// The needs of constraint/xgrammar_backend.cc beyond XGrammar's public headers. Inside its library, since it
-// needs its inner headers. Errors: exceptions, as XGrammar's. Source: XGrammar 0.2.8.
+// The interface of XGrammar that constraint/xgrammar_backend.cc needs beyond its public headers. Part of
+// XGrammar's library, since it needs internal headers. Errors: exceptions, as in XGrammar. Source: XGrammar
+// 0.2.8.
 #include <xgrammar/xgrammar.h>
 
 #include <atomic>
@@ -12,11 +13,11 @@
 
 namespace pagoda {
 
-// Receives the thread's first warning; null: nothing does.
+// Receives the first warning of this thread. If null, warnings are dropped.
 extern thread_local std::string* xgrammar_warning;
 
-// While it lives, this thread's work on grammars is counted (work.h), and beyond `most` units, or once
-// `given_up` is true, XGrammar throws. Not nested.
+// During its lifetime, this thread's work on grammars is counted (work.h). XGrammar throws after more than
+// `most` units, or once `given_up` is true. Must not be nested.
 class XgrammarWork {
  public:
   XgrammarWork(std::int64_t most, const std::atomic<bool>* given_up);
@@ -24,17 +25,17 @@ class XgrammarWork {
   XgrammarWork(const XgrammarWork&) = delete;
 };
 
-// Whether XGrammar holds a pattern to within a JSON string: for others it falls back to expressions that may
-// write bare quotes and control characters.
+// True if XGrammar enforces a pattern within a JSON string. For other patterns it falls back to expressions
+// that allow unescaped quotes and control characters.
 bool xgrammar_holds_pattern(const std::string& pattern);
-// Whether a text as a whole matches a pattern that is held. Nothing: the pattern cannot be asked so.
+// True if the whole text matches a pattern that is enforced. nullopt if this pattern cannot be tested.
 std::optional<bool> xgrammar_matches(const std::string& pattern, const std::string& text);
 
-// Compiles grammars for one vocabulary, and computes the masks of a rule once for all grammars that have the
-// same rule: of a schema, nearly all but the names. Threads: several at a time.
+// Compiles grammars for one vocabulary. The masks of a rule are computed once for all grammars with the same
+// rule; in a schema, these are nearly all rules except property names. Thread-safe.
 class XgrammarCompiler {
  public:
-  // Keeps the masks of at most `shared_bytes`, the least recently used leave first.
+  // Keeps at most `shared_bytes` of masks; the least recently used are evicted first.
   XgrammarCompiler(const xgrammar::TokenizerInfo& vocabulary, std::size_t shared_bytes);
   ~XgrammarCompiler();
   XgrammarCompiler(const XgrammarCompiler&) = delete;
@@ -50,9 +51,9 @@ class XgrammarCompiler {
   std::unique_ptr<Rules> rules_;
 };
 
-// Bytes of the grammar's lists that others may share; the others are its own.
+// Bytes of the grammar's masks, which other grammars may share; all other bytes are its own.
 std::int64_t xgrammar_shareable_bytes(const xgrammar::CompiledGrammar& grammar);
-// Bytes of all such lists that live, whoever holds them.
+// Bytes of all live masks, whether cached or in use.
 std::int64_t xgrammar_live_shared_bytes();
 
 }  // namespace pagoda

@@ -1,8 +1,8 @@
 #pragma once
-// SharedMask: an immutable mask of a place in a rule that many grammars share. XGrammar keeps a copy of its
-// own in each grammar, most of a grammar's bytes and much of what compiling costs; cmake/xgrammar.cmake puts
-// this in its place. Read within XGrammar's compiled_grammar_impl.h, behind AdaptiveTokenMask. Units: bytes.
-// Threads: any. Source: none.
+// SharedMask: an immutable mask of a position in a rule, shared by many grammars. XGrammar keeps a copy in
+// each grammar, which is most of a grammar's bytes and much of the cost of compiling; cmake/xgrammar.cmake
+// replaces the copies by this class. Included by XGrammar's compiled_grammar_impl.h after AdaptiveTokenMask.
+// Units: bytes. Threads: any. Source: none.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,16 +22,16 @@ class SharedMask {
   SharedMask() = default;
   SharedMask(Mask mask) : kept_(std::make_shared<const Kept>(std::move(mask))) {}
 
-  // Units of work.h that it took to compute.
+  // Units of work.h that computing the mask took.
   std::int64_t work() const { return kept_ == nullptr ? 0 : kept_->work; }
-  // The thread begins to compute a mask.
+  // Call when this thread begins to compute a mask.
   static void begin() { began() = work_done(); }
 
   operator const Mask&() const { return kept_ == nullptr ? none() : kept_->mask; }
 
   friend std::size_t MemorySize(const SharedMask& mask) { return MemorySize(static_cast<const Mask&>(mask)); }
 
-  // Bytes of all masks that somebody holds.
+  // Bytes of all masks that are referenced.
   static std::int64_t live_bytes() { return live(); }
 
  private:
@@ -63,7 +63,7 @@ class SharedMask {
   std::shared_ptr<const Kept> kept_;
 };
 
-// XGrammar can write a grammar as JSON; nobody here asks it to.
+// Needed to compile XGrammar's serialisation of grammars as JSON, which Pagoda does not use.
 picojson::value SerializeJSONValue(const SharedMask& mask);
 std::optional<xgrammar::SerializationError> DeserializeJSONValue(SharedMask* mask,
                                                                  const picojson::value& value,

@@ -1,8 +1,9 @@
-// XgrammarCompiler: XGrammar's compiler (this file takes the place of its grammar_compiler.cc) with another
-// idea of which rules are the same. XGrammar keeps masks by a hash that whoever sends grammars can aim at, of
-// which a part is cut to 32 bits, and which leaves out how often a repeated rule comes: a grammar could get
-// the masks of another. Here a rule's name is a keyed hash (SipHash-2-4, the key drawn at the start) over all
-// that its masks depend on: its automaton and those of all rules it leads to, written without ambiguity.
+// XgrammarCompiler: XGrammar's compiler (this file replaces its grammar_compiler.cc) with another definition
+// of equal rules. XGrammar caches masks by a hash for which a client can craft collisions: a part of it is
+// cut to 32 bits, and it ignores how often a repeated rule occurs. A grammar could then get the masks of
+// another. Here the name of a rule is a keyed hash (SipHash-2-4, with a key drawn at start) of everything
+// that its masks depend on: its automaton and those of all rules reachable from it, in an unambiguous
+// encoding.
 #include <sys/random.h>
 
 #include <array>
@@ -19,8 +20,8 @@
 namespace pagoda::rule_names {
 namespace {
 
-constexpr std::size_t kMaxEdges = 2'000;               // a shared rule and those that it leads to, together
-constexpr std::size_t kMaxEdgesOfGrammar = 1'000'000;  // looked at, over all rules
+constexpr std::size_t kMaxEdges = 2'000;               // for a shared rule and all rules reachable from it
+constexpr std::size_t kMaxEdgesOfGrammar = 1'000'000;  // edges visited for all rules of a grammar
 
 std::array<std::uint64_t, 2> draw_key() {
   std::array<std::uint64_t, 2> key{};
@@ -58,7 +59,7 @@ std::uint64_t keyed_hash(const std::vector<std::int64_t>& words) {
 using Grammar = xgrammar::Grammar;
 using ExprType = Grammar::Impl::GrammarExprType;
 
-// Whether a rule has nothing that the matcher treats apart, so that it can be shared.
+// True if the matcher treats the rule without special cases, so that its masks can be shared.
 bool is_plain(const Grammar& grammar, std::int32_t rule_id) {
   const auto& rule = grammar->GetRule(rule_id);
   const ExprType body = grammar->GetGrammarExpr(rule.body_expr_id).type;
@@ -67,9 +68,9 @@ bool is_plain(const Grammar& grammar, std::int32_t rule_id) {
          body != ExprType::kTagDispatch && body != ExprType::kTokenTagDispatch;
 }
 
-// Names the rules of a grammar. A rule is written as its automaton: the states in the order met, and each
-// rule that it refers to by that one's name. Rules that lead back to themselves are written along with the
-// others of their circle, each by its number in the order met. So each rule is written once, but for circles.
+// Names the rules of a grammar. A rule is encoded as its automaton: its states in the order visited, and each
+// rule it refers to by name. A recursive rule is encoded together with the other rules of its cycle, each by
+// its number in the order visited. So each rule is encoded once, except in cycles.
 class Names {
  public:
   explicit Names(Grammar& grammar)
@@ -84,12 +85,12 @@ class Names {
   struct Rule {
     bool shared = false;
     std::size_t edges = 0;
-    std::vector<std::int64_t> words;                           // with two words' room for each reference
+    std::vector<std::int64_t> words;                           // with space for two words per reference
     std::vector<std::pair<std::size_t, std::int32_t>> refers;  // index in `words`, and the rule there
-    // Tarjan's algorithm: the order met, the least that can be reached, whether it is on the stack.
+    // Tarjan's algorithm: order visited, least order reachable, and whether the rule is on the stack.
     std::int32_t order = -1, least = 0, circle = -1;
     bool open = false;
-    std::int32_t met_by = -1, number = 0;  // the number in the walk that began at met_by
+    std::int32_t met_by = -1, number = 0;  // number in the traversal that began at met_by
   };
   enum : std::int64_t { kByName, kByNumber };
 
@@ -136,7 +137,7 @@ class Names {
         rule.words.push_back(number(edge.target));
       }
     }
-    rule.words.push_back(-1000);  // no state and no edge begins so: the rule ends
+    rule.words.push_back(-1000);  // end of the rule; no state or edge begins with this word
     rule.shared = shared;
     auto& numbers = grammar_.per_rule_fsm_new_state_ids[static_cast<std::size_t>(id)];
     numbers.clear();
@@ -147,7 +148,8 @@ class Names {
     std::sort(numbers.begin(), numbers.end());
   }
 
-  // Tarjan (1972), without recursion: circles come out in an order in which what they lead to has a name.
+  // Tarjan (1972), without recursion. Cycles are found in an order in which all rules they refer to have
+  // names.
   void find_circles() {
     struct Step {
       std::int32_t rule;
@@ -238,14 +240,14 @@ class Names {
 
   Grammar::Impl& grammar_;
   std::vector<Rule> rules_;
-  std::vector<std::int32_t> state_numbers_;  // states of the rule that is being written; -1: not met
+  std::vector<std::int32_t> state_numbers_;  // states of the rule being encoded; -1: not visited
   std::vector<std::int64_t> words_;
   std::size_t budget_ = kMaxEdgesOfGrammar;
 };
 
 }  // namespace
 
-// In the place of xgrammar::GrammarFSMHasher.
+// Replaces xgrammar::GrammarFSMHasher.
 struct Hasher {
   static void Apply(Grammar* grammar) {
     auto& inside = *grammar->ImplPtr();
@@ -255,8 +257,8 @@ struct Hasher {
     Names names(*grammar);
   }
 
-  // A hash of the sequence that must follow a rule; absent: the masks of this rule are kept as they are
-  // without it.
+  // Returns a hash of the sequence that must follow a rule. nullopt if there is none or it has no hash; the
+  // masks of the rule are then cached without it.
   static std::optional<std::uint64_t> HashSequence(const Grammar& grammar, std::int32_t sequence) {
     if (sequence == -1) return std::nullopt;
     std::vector<std::int64_t> words;
@@ -287,16 +289,16 @@ struct Hasher {
   }
 };
 
-// Questions to the cache of masks, and to the sequence that must follow a rule, once for each rule and not
-// for each place in it.
+// Lookups in the mask cache and matches against the sequence that must follow a rule, shared by all positions
+// of a rule.
 class KnownMasks {
  public:
-  // The result of a token's rest against the sequence that must follow a rule.
+  // Result of matching the rest of a token against the sequence that must follow a rule.
   enum class Outcome : char { unknown, no, all, completes };
   struct Suffixes {
     static constexpr std::size_t kMost = 20'000;
     std::unordered_map<std::string_view, Outcome> outcomes;
-    std::array<Outcome, 256> first{};  // by the first byte alone: most go no further
+    std::array<Outcome, 256> first{};  // result for the first byte alone, which decides most cases
     template <class Ask>
     Outcome of(std::string_view suffix, const Ask& ask) {
       if (!suffix.empty()) {
@@ -321,10 +323,10 @@ class KnownMasks {
     }
   }
 
-  // No budgets and no captures in the whole grammar: a parser remembers nothing but its states.
+  // True if the grammar has no budgets and no captures, so that a parser has no memory besides its states.
   bool plain() const { return plain_; }
 
-  // As XGrammar would find it, without its parser at that place.
+  // The same lookup as XGrammar's, without creating a parser at that position.
   std::optional<SharedMask> find(const xgrammar::ParserState& state, bool is_root_rule) {
     const auto& name = grammar_->per_rule_fsm_hashes[state.rule_id];
     if (!plain_ || !cache_.has_value() || !name.has_value()) return std::nullopt;
@@ -342,7 +344,7 @@ class KnownMasks {
     return cache_->GetCache(*name, number->second, fsm.GetNodeNum(), fsm.GetEdgeNum());
   }
 
-  // Null: to be asked anew each time.
+  // Returns null if results must not be reused.
   Suffixes* suffixes(std::int32_t rule_id) {
     enter(rule_id);
     return plain_ ? &suffixes_ : nullptr;
@@ -403,7 +405,7 @@ xgrammar::CompiledGrammar XgrammarCompiler::ebnf(const std::string& grammar) con
 }
 
 std::int64_t xgrammar_shareable_bytes(const xgrammar::CompiledGrammar& grammar) {
-  constexpr std::int64_t kPlace = 96;  // each mask in the grammar's own tables
+  constexpr std::int64_t kPlace = 96;  // bytes per mask in the grammar's own tables
   std::int64_t bytes = 0;
   for (const auto& [state, mask] : grammar->adaptive_token_mask_cache)
     bytes += static_cast<std::int64_t>(MemorySize(mask)) - kPlace;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostExpressions = 64;
 
 Automaton error(const char* message) { return xgrammar::ResultErr(message); }
 
-// Without the states that lead to no end: a text would get stuck there.
+// Removes the states from which no end state is reachable, since a text would get stuck there.
 Automaton without_dead_ends(const FSMWithStartEnd& automaton) {
   const int count = automaton.NumStates();
   std::vector<std::vector<int>> sources(static_cast<std::size_t>(count));
@@ -64,7 +64,7 @@ Automaton string_set(const std::string& expression, const std::bitset<256>& forb
       expression.size() > 4 ? expression.substr(3, expression.size() - 4) : std::string();
   if (!picojson::parse(parts, text).empty() || !parts.is<picojson::object>() || expression.back() != ')')
     return error("A set of strings is not written so");
-  // All that a JSON string holds, whatever its characters.
+  // Accepts every possible content of a JSON string.
   Automaton all = xgrammar::RegexFSMBuilder::BuildWithForbiddenChars("[^\\x00-\\x1f]*", forbidden_chars);
   std::size_t count = 0;
   for (const bool matched : {true, false}) {

@@ -1,4 +1,4 @@
-# The .deb, for cpack alone: a tree that script/package has laid out, and what is said of it.
+# CPack configuration of the .deb: its files are a tree laid out by script/package, its metadata is below.
 #   PAGODA_TREE=DIR PAGODA_VERSION=N cpack --config FILE -B OUTPUT
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME pagoda)
@@ -9,11 +9,11 @@ set(CPACK_PACKAGE_VERSION $ENV{PAGODA_VERSION})
 set(CPACK_PACKAGE_CONTACT "Pagoda <noreply@pagoda.invalid>")
 set(CPACK_INSTALLED_DIRECTORIES "$ENV{PAGODA_TREE};/")
 set(CPACK_PACKAGING_INSTALL_PREFIX /)
-set(CPACK_STRIP_FILES OFF)  # they are
+set(CPACK_STRIP_FILES OFF)  # they are stripped already
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libedit2)  # lines of `pagoda chat`
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libedit2)  # line editing in `pagoda chat`
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS libzmq5)     # --kv-events-config
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

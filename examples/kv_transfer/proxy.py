@@ -1,9 +1,10 @@
-"""A proxy before two servers that share K/V: one computes prompts, the other generates, as with vLLM's connectors.
+"""A proxy for disaggregated prefill, as with vLLM's connectors: one server computes prompts, another generates.
 
     proxy.py LISTEN_PORT PREFILL_URL DECODE_URL
 
-Each request goes to the prefill server first, for one token. The kv_transfer_params of its answer go into the request
-to the decode server, whose answer is passed on as it comes. To start from: it has no limits, retries or balance.
+Each request first goes to the prefill server with a limit of one token. The kv_transfer_params of the response are added
+to the request to the decode server, whose response is streamed to the client. This is a starting point: it has no
+limits, no retries and no load balancing.
 """
 
 import http.server

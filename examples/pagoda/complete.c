@@ -1,9 +1,9 @@
-/* Completes each prompt of the command line, all of them in one batch, and prints the pieces as they come:
+/* Completes all prompts of the command line in one batch and prints the output as it arrives:
  *
  *     cc complete.c $(pkg-config --cflags --libs pagoda) -o complete
  *     ./complete MODEL "Once upon a time" "The capital of France is"
  *
- * Each line begins with the number of its prompt. The last lines tell of the KV cache. */
+ * Each line begins with the number of its prompt. The last lines describe the KV cache. */
 #include <pagoda.h>
 #include <stdio.h>
 #include <string.h>

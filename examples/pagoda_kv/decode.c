@@ -1,8 +1,8 @@
-/* A toy decoder on pagoda_kv: what another engine's loop looks like. Each "request" has a prompt and
- * generates a few tokens; keys and values are made-up numbers, attention is plain C over strided memory, and
- * every result is compared with the same sum over ordinary arrays. Memory is too small for all requests at
- * once, so some are preempted (their slot is freed, and they are computed anew later), and one is forked
- * half-way.
+/* A toy decoder on pagoda_kv that shows the loop of an engine. Each "request" has a prompt and generates a few
+ * tokens. Keys and values are synthetic numbers, attention is plain C over strided memory, and every result is
+ * compared with the same sum over the original numbers. Memory is too small for all requests at once, so some
+ * are preempted (their slot is freed, and they are recomputed later). The first three that finish are forked at
+ * half their length.
  *
  *     cc decode.c -I../../include -L. -lpagoda_kv -lm -o decode && ./decode
  */
@@ -23,13 +23,13 @@ enum {
 };
 
 typedef struct {
-  int prompt_len, target_len; /* tokens at the start, and when it is done */
+  int prompt_len, target_len; /* tokens at the start, and when done */
   int len;                    /* tokens with keys and values; 0: waiting, or preempted */
   int reqid;
   int done;
 } request;
 
-/* The key or value of a token: a function of request, layer and position, so that anybody can check it. */
+/* The key or value of a token: a function of request, layer and position, so that results can be checked. */
 static float element(int request_number, int layer, int position, int is_value, int i) {
   return (float)((request_number * 31 + layer * 7 + position * 3 + is_value * 5 + i) % 17) / 17.0f;
 }
@@ -49,7 +49,8 @@ static void write_token(pagoda_kv* kv, pagoda_kv_layout layout, int number, int 
   }
 }
 
-/* Largest difference between attention over the cache and over the definition, all layers and heads. */
+/* Returns the largest difference, over all layers and heads, between attention over the cache and attention
+ * over the numbers of element(). */
 static double check(pagoda_kv* kv, pagoda_kv_layout layout, int number, int reqid, int len) {
   double worst = 0;
   for (int layer = 0; layer < LAYERS; ++layer) {
@@ -87,7 +88,7 @@ int main(void) {
   config.max_batch = BATCH;
   config.max_context = CONTEXT;
   config.page_size = 16384;
-  config.capacity_bytes = 40 * 2 * 16384; /* 40 pages of 16 tokens: less than 4 long requests need */
+  config.capacity_bytes = 40 * 2 * 16384; /* 40 pages of 16 tokens: too few for 4 long requests */
   config.slicing = 1;
   config.map_ahead = 1;
   config.eager_pages = 1;
@@ -115,7 +116,7 @@ int main(void) {
       if (!r->done && r->reqid < 0 && (r->reqid = pagoda_kv_alloc_reqid(kv, r->prompt_len)) < 0) break;
     }
     int32_t lengths[BATCH];
-    for (;;) { /* whoever came last gives way until all others have memory */
+    for (;;) { /* preempt the latest request until all others have memory */
       memset(lengths, 0, sizeof lengths);
       for (int i = 0; i < REQUESTS; ++i) {
         const request* r = &requests[i];
@@ -141,7 +142,7 @@ int main(void) {
       if (r->len < r->target_len) continue;
       const double difference = check(kv, layout, i, r->reqid, r->len);
       if (difference > worst) worst = difference;
-      if (forked < 3) { /* its first tokens once more, shared, and gone again */
+      if (forked < 3) { /* fork the first half, check it and free it again */
         const int child = pagoda_kv_fork(kv, r->reqid, r->len / 2);
         if (child >= 0) {
           const double of_child = check(kv, layout, i, child, r->len / 2);

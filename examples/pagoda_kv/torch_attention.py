@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""torch's attention, as it is, over a KV cache that gets memory as sequences grow (vAttention, arXiv 2405.04437).
+"""torch's attention, unchanged, over a KV cache that is committed as sequences grow (vAttention, arXiv 2405.04437).
 
   examples/pagoda_kv/torch_attention.py [--device cpu] [--requests 8] [--seed 1]
 
-A small decoder with random weights answers requests that come and go. Its keys and values lie in tensors of pagoda_kv,
-contiguous in addresses; pages are mapped under them before each step. scaled_dot_product_attention sees plain tensors,
-and so does its FlashAttention. Every call is made a second time over plain tensors, and must give the same bits.
-With --device cuda the pages are a GPU's: written for it, not run on one yet.
+A small decoder with random weights serves requests that arrive and finish. Its keys and values are tensors of
+pagoda_kv, which are contiguous in virtual memory; pages are mapped before each step. scaled_dot_product_attention and
+its FlashAttention see plain tensors. Every call is repeated with ordinary tensors and must give identical bits.
+With --device cuda the pages are in GPU memory; this mode has not been run on a GPU yet.
 """
 
 import argparse
@@ -24,15 +24,15 @@ SLOTS, CONTEXT = 6, 4096
 
 
 class Memory:
-    """A cache in virtual tensors, and plain tensors of the same shape to compare with."""
+    """A KV cache in virtual memory, and ordinary tensors of the same shape for comparison."""
 
     def __init__(self, device, dtype):
         on_cpu = device == "cpu"
         self.kv = pagoda_kv.init(
             *(LAYERS, HEADS, HEAD_SIZE, dtype, SLOTS, CONTEXT),
-            page_size=1 << 16 if on_cpu else 1 << 21,  # a GPU's driver maps no smaller ones
-            capacity_bytes=(14 << 20) if on_cpu else (48 << 20),  # less than the requests want: some are preempted
-            slicing=True,  # the layers of a token side by side: a page serves them all
+            page_size=1 << 16 if on_cpu else 1 << 21,  # the smallest page that GPU drivers map
+            capacity_bytes=(14 << 20) if on_cpu else (48 << 20),  # too little for all requests, so some are preempted
+            slicing=True,  # the layers of a token are adjacent, so that one page covers all of them
             map_ahead=True,
             deferred_reclaim=True,
             device=device,
@@ -41,7 +41,8 @@ class Memory:
         self.calls, self.different = 0, 0
 
     def attend(self, layer, reqid, q, k, v):
-        """Appends a sequence's new keys and values, and attends to all it has. [new tokens, heads, head size]"""
+        """Appends the new keys and values of a sequence and returns attention over all of its tokens. Shapes: [new
+        tokens, heads, head size]."""
         keys, values = (torch.from_dlpack(of(layer, reqid)) for of in (self.kv.key, self.kv.value))
         plain_keys, plain_values = (self.plain[layer, which, reqid, : len(keys)] for which in (0, 1))
         for cache, new in ((keys, k), (values, v), (plain_keys, k), (plain_values, v)):
@@ -53,7 +54,7 @@ class Memory:
 
 
 def attention(q, keys, values):
-    q, keys, values = (x.transpose(0, 1).unsqueeze(0) for x in (q, keys, values))  # views: nothing is copied
+    q, keys, values = (x.transpose(0, 1).unsqueeze(0) for x in (q, keys, values))  # views, no copies
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out = F.scaled_dot_product_attention(q, keys, values, is_causal=q.shape[2] > 1)
     return out.squeeze(0).transpose(0, 1)
@@ -68,7 +69,7 @@ class Decoder:
         self.qkv, self.out = weights(LAYERS, 3 * HIDDEN, HIDDEN), weights(LAYERS, HIDDEN, HIDDEN)
 
     def next_token(self, memory, reqid, tokens):
-        """Of a sequence, after these tokens, which are all new or the last one is."""
+        """Returns the token after `tokens`, the tokens of the sequence that are not computed yet."""
         x = self.embedding[torch.tensor(tokens, device=self.embedding.device)]
         for layer in range(LAYERS):
             q, k, v = F.linear(x, self.qkv[layer]).view(len(tokens), 3, HEADS, HEAD_SIZE).unbind(1)
@@ -83,8 +84,8 @@ class Sequence:
 
 
 def make_space(kv, running, waiting):
-    """Admits what fits into slots, and gives every sequence memory for its tokens; the latest gives way where there is
-    not enough, and is computed again."""
+    """Admits sequences while slots and pages are free, and maps memory for the tokens of every running sequence. If
+    memory is short, preempts the latest sequence, which is recomputed later."""
     room = kv.stats().free_pages * kv.layout.tokens_per_page
     while waiting and len(running) < SLOTS and (room := room - len(waiting[0].tokens)) > 64:
         sequence = waiting.pop(0)
@@ -103,7 +104,7 @@ def make_space(kv, running, waiting):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--requests", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

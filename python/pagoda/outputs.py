@@ -89,7 +89,7 @@ class RequestOutput:
 @dataclass
 class BeamSearchSequence:
     tokens: list[int]  # prompt and output
-    logprobs: list[dict[int, Logprob]]  # of the output tokens
+    logprobs: list[dict[int, Logprob]]  # one dict per output token
     text: str | None = None
     cum_logprob: float = 0.0
     finish_reason: str | None = None

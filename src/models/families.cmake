@@ -1,5 +1,5 @@
-# The list of all families: every file NAME.cc of families/ defines pagoda::NAME::family (family.h). Included by
-# src/CMakeLists.txt; looked at again whenever the folder gets or loses a file.
+# Generates the list of all model families: every file NAME.cc of families/ defines pagoda::NAME::family (family.h).
+# Included by src/CMakeLists.txt; runs again whenever a file is added to or removed from the folder.
 file(GLOB family_files CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/models/families"
      "${CMAKE_CURRENT_SOURCE_DIR}/models/families/*.cc")
 list(SORT family_files)

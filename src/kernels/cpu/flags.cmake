@@ -1,6 +1,6 @@
-# Levels of CPU kernels: for each the files written for it are compiled, and they only, for its instructions. What they
-# define is static, so no such instruction reaches code that runs elsewhere. PAGODA_NATIVE leaves out the levels that this
-# machine's processor would not choose.
+# Instruction-set levels of the CPU kernels. Only the files written for a level are compiled with its instructions. Their
+# definitions are static, so none of these instructions can end up in code that runs on other processors. PAGODA_NATIVE
+# leaves out the levels that this machine's processor would not choose.
 set(cpu_levels portable)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND cpu_levels avx2 avx512 amx)
@@ -8,7 +8,7 @@ endif()
 if(PAGODA_NATIVE AND EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags" LIMIT_COUNT 1)
   string(REGEX MATCHALL "[^ \t]+" cpu_flags "${cpu_flags}")
-  # As kernels/backend.cc asks for them.
+  # The same instruction sets as in the checks of kernels/backend.cc.
   set(avx2_flags avx2 fma f16c)
   set(avx512_flags ${avx2_flags} avx512f avx512bw avx512vl avx512dq avx512_vnni avx512_bf16 avx512vbmi gfni)
   set(amx_flags ${avx512_flags} amx_tile)
@@ -19,7 +19,7 @@ if(PAGODA_NATIVE AND EXISTS /proc/cpuinfo)
       list(REMOVE_ITEM cpu_levels ${level})
     endif()
   endforeach()
-  # The highest alone; AMX has kernels beside those with AVX-512.
+  # Only the highest level; AMX also needs the AVX-512 kernels.
   if(avx512 IN_LIST cpu_levels)
     list(REMOVE_ITEM cpu_levels portable avx2)
   elseif(avx2 IN_LIST cpu_levels)
@@ -33,7 +33,7 @@ set(amx_options ${avx512_options} -mamx-tile -mamx-bf16 -mamx-int8)
 foreach(level portable avx2 avx512 amx)
   file(GLOB level_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu/*_${level}.cc)
   if(level IN_LIST cpu_levels)
-    if(${level}_options)  # the precompiled headers are for any processor
+    if(${level}_options)  # the precompiled headers are compiled for any x86-64 processor
       set_source_files_properties(${level_sources} PROPERTIES COMPILE_OPTIONS "${${level}_options}" SKIP_PRECOMPILE_HEADERS ON)
     endif()
     string(TOUPPER PAGODA_HAS_${level} has_level)

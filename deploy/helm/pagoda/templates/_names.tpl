@@ -1,9 +1,9 @@
-{{- /* The release's name; with the chart's, where it does not say it. */ -}}
+{{- /* The name of the release, followed by that of the chart unless it is already contained. */ -}}
 {{- define "pagoda.name" -}}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
 {{- end }}
 
-{{- /* Two releases of one namespace must not take each other's pods. */ -}}
+{{- /* Includes the release, so that two releases in one namespace do not select each other's pods. */ -}}
 {{- define "pagoda.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
