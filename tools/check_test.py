@@ -1,4 +1,4 @@
-"""tools/check finds each thing it is there to find, and nothing in a clean tree."""
+"""tools/check finds each kind of error, and reports nothing for a clean tree."""
 
 import pathlib
 import subprocess
@@ -158,7 +158,7 @@ def test_commit_messages(tmp_path, subject, body, message):
         )
 
     git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "wip")  # before the base: not looked at
+    git("commit", "-q", "--allow-empty", "-m", "wip")  # before the base, so it is not checked
     head = subprocess.run(
         ["git", "-C", tmp_path, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout

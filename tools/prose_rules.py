@@ -1,24 +1,24 @@
-"""The rules for words that tools/check holds: comments, header comments, help texts, pages and the glossary."""
+"""The rules of tools/check for prose: comments, header comments, help texts, pages and the glossary."""
 
 import pathlib
 import re
 
-# A comment that begins so continues a sentence that nobody has read.
+# A comment that begins with one of these words is a fragment that continues a missing sentence.
 FRAGMENT = re.compile(r"(?:of|what|who|where)\b", re.I)
-# A help text names the thing, or says what the flag does.
+# A help text must be a noun phrase or say what the flag does.
 HELP_TEXT = re.compile(r"\.(?:help|details)\s*=\s*\"(of|what|who|whose|as|instead|where|likewise)\b", re.I)
 HEADER_LINES = 10
 SENTENCE_MEAN, SENTENCE_P90, CELL_CHARACTERS = 25, 40, 200
-# Phrases of pages for which technical English has a plain verb or a noun: "in turn", "anyone who", "is reported".
+# Phrases in pages for which technical English has a plain verb or noun: "in turn", "anyone who", "is reported".
 PAGE_PHRASE = re.compile(r"\b(?:whoever|nobody|by turns|(?:is|are|was|were) told|gone on with|cannot be had)\b", re.I)
-# The same in comments, where some of these words may stand.
+# The same for comments, where some of these words are allowed.
 COMMENT_PHRASE = re.compile(r"(?://|#|\"\"\").*\b((?:is|are) told of|gone on with)\b", re.I)
-# Numbers of lists that no page has any more.
+# Item numbers of lists that no longer exist.
 LIST_NUMBER = re.compile(r"(?://|#|\"\"\")\s*[RD]\d{1,2}\b(?:, [RD]\d{1,2})*:")
 
 
 def comments(text, lead):
-    """(line number, text) of each comment: of a block its first line, of code what stands behind it."""
+    """Yields (line number, text) of each comment: the first line of a comment block, and comments after code."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.lstrip()
@@ -35,7 +35,7 @@ def comments(text, lead):
 
 
 def comment_errors(path, text):
-    """Comments that begin as fragments, and numbers of lists that are gone."""
+    """Yields comments that begin as fragments, and item numbers of lists that no longer exist."""
     lead = "//" if pathlib.Path(path).suffix in (".h", ".cc", ".cpp", ".cu", ".cuh", ".js") else "#"
     for number, body in comments(text, lead):
         if match := FRAGMENT.match(body):
@@ -48,7 +48,7 @@ def comment_errors(path, text):
 
 
 def header_errors(path, text):
-    """Header comments over HEADER_LINES lines; kernels explain layouts and may take more."""
+    """Yields header comments over HEADER_LINES lines. Kernels explain layouts and may have more."""
     if path.startswith(("src/kernels/", "src/device/kernels/")):
         return
     lines = text.splitlines()
@@ -61,13 +61,13 @@ def header_errors(path, text):
 
 
 def help_errors(path, text):
-    """Help texts that begin with a word that only continues a sentence."""
+    """Yields help texts that begin with a word that continues a missing sentence."""
     for match in HELP_TEXT.finditer(text):
         yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: a help text begins with '{match[1]}'"
 
 
 def paragraphs(page):
-    """The running text of a page: no headings, tables, code or pictures; a list item is a paragraph of its own."""
+    """Returns the paragraphs of a page without headings, tables, code and pictures. Each list item is a paragraph."""
     found, now, code, in_list = [], [], False, False
     for line in [*page.splitlines(), ""]:
         stripped = line.lstrip()
@@ -87,7 +87,7 @@ def paragraphs(page):
 
 
 def sentence_lengths(page):
-    """Words of each sentence; a code span is one word."""
+    """Returns the number of words of each sentence, sorted. A code span is one word."""
     lengths = []
     for paragraph in paragraphs(page):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "Code", paragraph))
@@ -98,7 +98,7 @@ def sentence_lengths(page):
 
 
 def page_errors(path, page):
-    """Pages whose sentences or table cells are too long to read."""
+    """Yields an error if sentences or table cells of a page are too long."""
     lengths = sentence_lengths(page)
     if len(lengths) >= 5:
         mean, p90 = sum(lengths) / len(lengths), lengths[int(0.9 * (len(lengths) - 1))]
@@ -115,7 +115,7 @@ def page_errors(path, page):
 
 
 def glossary_rows(page):
-    """(term, words that it replaces) of each row of docs/glossary.md."""
+    """Yields (term, words that it replaces) of each row of docs/glossary.md."""
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("|") and len(cells) == 3 and cells[0] != "term" and not set(cells[0]) <= set("-: "):
@@ -123,7 +123,7 @@ def glossary_rows(page):
 
 
 def glossary_errors(page, sources):
-    """Terms that occur nowhere in `sources` ({path: text}), and replaced words that still do."""
+    """Yields terms that do not occur in `sources` ({path: text}), and replaced words that still do."""
     everything = "\n".join(sources.values()).lower().replace("_", " ").replace("-", " ")
     for term, replaced in glossary_rows(page):
         if term.lower().replace("_", " ").replace("-", " ") not in everything:

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Builds and runs the tests; called by script/test, which prepares the machine.
 
-Every test program reports in JUnit's XML (GoogleTest and pytest both write it), so the counts are the
-frameworks' own. A program that dies before it can report counts as one failure beside the tests that its
-output shows as passed.
+Every test program reports in JUnit XML (written by both GoogleTest and pytest), so the counts are the frameworks' own.
+A program that dies before it can report counts as one failure, in addition to the tests that passed by its output.
 """
 
 import argparse
@@ -23,14 +22,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 from private_cache import private_cache  # noqa: E402
 
 CORE = ("check", "lint", "cpp", "e2e")
-PARTS = (*CORE, "fuzz")  # fuzzing needs a build of its own
+PARTS = (*CORE, "fuzz")  # fuzzing needs a separate build
 BUILD_DIRS = {"": "build", "address,undefined": "build-asan", "thread": "build-tsan"}
-FUZZ_SECONDS = 5  # each target, in the ordinary run
-TIMEOUT_S = 900  # one test program; sanitizers make a test 5 to 15 times as slow
-E2E_TIMEOUT_S = 1800  # all end-to-end tests: 12 minutes on two idle cores, longer beside other work
-CI_MINUTES = (
-    60  # core and tiers together, of the 90 there are; a tier that might not end within it waits for the next run
-)
+FUZZ_SECONDS = 5  # per target, in an ordinary run
+TIMEOUT_S = 900  # per test program; sanitizers make a test 5 to 15 times slower
+E2E_TIMEOUT_S = 1800  # for all end-to-end tests: 12 minutes on two idle cores, longer on a busy machine
+CI_MINUTES = 60  # for core and tiers together, out of 90 available; a tier that might exceed it waits for the next run
 PROGRAMS = (
     "pagoda",
     "pagoda_shared",
@@ -38,13 +35,13 @@ PROGRAMS = (
     "pagoda_kv_shared",
     "fake_cuda_driver",
     "fake_nccl",
-)  # end-to-end tests start and load these
+)  # programs and libraries that end-to-end tests use
 TIER_PROGRAMS = ("pagoda", "pagoda_kv_shared")
-BESIDE = ("nice", "-n", "5")  # how C++ tests are built and run beside the end-to-end tests, which measure times
-IDLE = ("nice", "-n", "12")  # and those that take what time both leave
-# End-to-end tests that wait most of their time, for ranks, devices, hubs and collectors that hang, or that no other
-# load disturbs: run beside the others, which they equal in time. Those that call mpirun are all among them, since one
-# of them looks at what its ranks leave in /dev/shm.
+BESIDE = ("nice", "-n", "5")  # priority of C++ builds and tests while end-to-end tests, which measure times, run
+IDLE = ("nice", "-n", "12")  # priority of C++ tests that use only the time left by both
+# End-to-end tests that mostly wait, for ranks, devices, hubs and collectors that hang, or that other load does not
+# disturb. They run concurrently with the other tests, and take as long in total. All tests that call mpirun are in this
+# list, since one of them checks what its ranks leave in /dev/shm.
 WAITING = (
     "test_device_ranks.py",
     "test_device.py",
@@ -59,10 +56,10 @@ WAITING = (
     "test_model_file_changes.py",
     "test_traces.py",
 )
-# Begun first, so that the last to end is a short one.
+# These start first, so that a short test finishes last.
 LONGEST_FIRST = ("device_runner_test", "device_test", "cli_test", "model_runner_test", "kernels_test", "engine_test")
-TIDY_MINUTES = 7  # tools/lint --tidy, and starting it
-FUZZ_MINUTES = 12  # building and running the fuzz targets on two cores, nothing cached
+TIDY_MINUTES = 7  # for tools/lint --tidy, including its start
+FUZZ_MINUTES = 12  # for building and running the fuzz targets on two cores with an empty compiler cache
 
 
 class Tally:
@@ -71,7 +68,7 @@ class Tally:
         self.lock = threading.Lock()
 
     def add(self, other_passed, failed=(), skipped=()):
-        with self.lock:  # C++ and end-to-end tests run side by side
+        with self.lock:  # C++ and end-to-end tests run concurrently
             self.passed += other_passed
             self.failed += failed
             self.skipped += skipped
@@ -82,7 +79,7 @@ def say(text):
 
 
 def junit(path, prefix=""):
-    """(passed, names failed, [(name, reason)] skipped) of a JUnit file."""
+    """Returns (number passed, names failed, [(name, reason)] skipped) of a JUnit file."""
     passed, failed, skipped = 0, [], []
     for case in ET.parse(path).getroot().iter("testcase"):
         name = prefix + case.get("classname", "") + "." + case.get("name", "")
@@ -91,7 +88,7 @@ def junit(path, prefix=""):
             failed.append(name)
         elif skip is not None or case.get("result") == "skipped" or case.get("status") == "notrun":
             reason = skip.get("message", "") if skip is not None else "disabled"
-            # GoogleTest puts "file:line" on a line before the reason.
+            # GoogleTest writes "file:line" on a line before the reason.
             skipped.append((name, reason.strip().splitlines()[-1] if reason.strip() else "no reason given"))
         else:
             passed += 1
@@ -99,7 +96,7 @@ def junit(path, prefix=""):
 
 
 def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
-    """Runs one test program, shows its output if it fails, and returns what its report says."""
+    """Runs one test program, prints its output if it fails, and returns the result of junit() for its report."""
     started = time.monotonic()
     report.unlink(missing_ok=True)
     try:
@@ -124,7 +121,7 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
         begun = re.findall(r"^\[ RUN      \] (\S+)", output, re.M)
         failed.append(f"{name}: died ({code})" + (f" in {begun[-1]}" if begun else ""))
     else:
-        if code not in (0, 5) and not failed:  # pytest says 5 when there was nothing to run
+        if code not in (0, 5) and not failed:  # pytest exits with 5 if it collected no tests
             failed.append(f"{name}: exit code {code} though every test passed")
     if failed:
         print(output[-20000:], flush=True)
@@ -138,7 +135,8 @@ def run_program(command, report, env, prefix="", timeout_s=TIMEOUT_S, how=()):
 
 def build(directory, targets, *options, how=()):
     ninja, packages = directory / "build.ninja", pathlib.Path(os.environ.get("PAGODA_CACHE", "")) / "setup-test.stamp"
-    # Also where packages came since: what was not found then may be there now (MPI comes with the tests').
+    # Configure again if packages were installed since: a library that was missing may now be found (MPI comes with the
+    # packages of the tests).
     newer = packages.exists() and ninja.exists() and packages.stat().st_mtime > ninja.stat().st_mtime
     if not ninja.exists() or newer or "PAGODA_NATIVE:BOOL=ON" in (directory / "CMakeCache.txt").read_text():
         say(f"configuring {directory.name}")
@@ -163,12 +161,12 @@ def build(directory, targets, *options, how=()):
         if done.returncode:
             return False
     say(f"building {directory.name}" + (": " + ", ".join(targets) if targets else ""))
-    # --keep-going: one broken test program leaves the others to be run.
+    # Keep going: if one test program does not compile, the others are still built and run.
     return subprocess.run([*how, "ninja", "-C", directory, "-k", "0", *targets]).returncode == 0
 
 
 class CppTests:
-    """The C++ tests, built first. Each thread that calls run_all() takes the next program until none is left."""
+    """Builds and runs the C++ tests. Each thread that calls run_all() takes the next program until none is left."""
 
     def __init__(self, tally, directory, env, names):
         self.tally, self.directory, self.env, self.names = tally, directory, env, names
@@ -189,7 +187,7 @@ class CppTests:
             self.ready.set()
 
     def run_all(self, how=BESIDE):
-        """With a cache folder of the thread's own: tests count what lies in it."""
+        """Runs test programs with a cache folder per thread, since tests count its files."""
         self.ready.wait()
         env = dict(self.env, PAGODA_CACHE=str(private_cache(pathlib.Path(self.env["PAGODA_CACHE"]))))
         while True:
@@ -239,7 +237,7 @@ def e2e_tests(tally, directory, env, names):
 
 
 def tier_tests(tally, directory, env, tier):
-    """Runs one tier in the Python environment made for its own requirements. True if it passed."""
+    """Runs one tier in the Python environment of its requirements. Returns True if it passed."""
     say(f"tier {tier.name}: {tier.what}")
     python = subprocess.run([ROOT / "script/setup", "--tier", tier.name], stdout=subprocess.PIPE, text=True)
     if python.returncode:
@@ -268,7 +266,8 @@ def tier_tests(tally, directory, env, tier):
 
 
 def tiers_for_ci(tiers, cache, seconds_gone):
-    """Those whose paths changed since they last passed here and that end in time; what waits is said."""
+    """Yields the tiers whose paths changed since they last passed on this machine and that fit into the remaining time.
+    Prints the tiers that are left out."""
     left = 60 * CI_MINUTES - seconds_gone
     for tier in sorted(tiers.values(), key=lambda tier: tier.minutes):
         if not tier.in_ci or tier.unchanged(cache):
@@ -341,10 +340,10 @@ def lint(tally, *options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sanitize", choices=[s for s in BUILD_DIRS if s], default="")
-    parser.add_argument("--only", action="append", choices=PARTS, help="repeatable")
+    parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; repeatable")
     tiers = all_tiers()
-    parser.add_argument("--tier", action="append", choices=sorted(tiers), help="only this tier; repeatable")
-    parser.add_argument("--ci", action="store_true", help="the core, then the tiers whose paths changed")
+    parser.add_argument("--tier", action="append", choices=sorted(tiers), help="run only this tier; repeatable")
+    parser.add_argument("--ci", action="store_true", help="run the core, then the tiers whose paths changed")
     parser.add_argument("names", nargs="*", help="test programs (kv_cache_test) or files of tests/e2e")
     options = parser.parse_args()
     parts = options.only or (["cpp", "e2e"] if options.sanitize else list(PARTS if options.ci else CORE))
@@ -381,8 +380,8 @@ def main():
     fetches = "cpp" in parts and not options.sanitize
     if fetches and subprocess.run([ROOT / "script/model", "gemma-3-270m"], stdout=subprocess.DEVNULL).returncode != 0:
         say("gemma-3-270m cannot be had: its tests are skipped")
-    # C++ tests are built and run beside the end-to-end tests, which wait more than half of their time: two programs at
-    # once, in instrumented builds one, for each step takes long enough there.
+    # C++ tests are built and run concurrently with the end-to-end tests, which wait more than half of their time. Two
+    # C++ test programs run at once, but only one in instrumented builds, which are slow.
     beside = []
     if "cpp" in parts:
         cpp = CppTests(tally, directory, env, options.names)
@@ -395,7 +394,7 @@ def main():
         say("end-to-end tests")
         e2e_tests(tally, directory, env, options.names if options.only == ["e2e"] else [])
     if beside and options.sanitize:
-        cpp.run_all()  # two at once from here on
+        cpp.run_all()  # from here on, two programs run at once
     for thread in beside:
         thread.join()
     if "fuzz" in parts:

@@ -7,7 +7,7 @@ CXX_SUFFIXES = {".h", ".cc", ".cpp", ".cu", ".cuh"}
 
 
 def tracked_files(root):
-    """What git tracks or would track; every file where there is no git."""
+    """Returns the files that git tracks or would track; without git, all files outside build folders."""
     if (root / ".git").exists() and shutil.which("git"):
         listing = subprocess.run(
             ["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"], stdout=subprocess.PIPE, check=True

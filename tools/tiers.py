@@ -1,8 +1,8 @@
-"""The tests beside the core: one folder of tests/tiers/ a tier. tier.json says what the tier shows, which paths of
-the tree it depends on, how long it takes at most, and whether CI runs it; requirements.txt pins its Python packages.
+"""Test tiers other than the core. Each folder of tests/tiers/ is a tier: tier.json states its purpose, the paths of the
+tree that it depends on, its longest duration, and whether CI runs it; requirements.txt pins its Python packages.
 
-CI takes a tier when what it depends on is not what it was when the tier last passed on this machine: the Git
-hashes of its paths are kept in the cache folder. On a new machine that means every tier."""
+CI runs a tier if the paths that it depends on have changed since the tier last passed on this machine. For this, the
+Git hashes of the paths are kept in the cache folder. On a new machine, CI runs every tier."""
 
 import json
 import pathlib
@@ -21,7 +21,8 @@ class Tier:
         self.requirements = folder / "requirements.txt"
 
     def state(self):
-        """What the tier depends on, as one text; empty outside of Git or with changes that are not committed."""
+        """Returns the Git hashes of the paths that the tier depends on, as one string. Empty outside a Git repository
+        or if the paths have uncommitted changes."""
         paths = [*self.paths, "tests/conftest.py", str(self.folder.relative_to(ROOT))]
         changes = subprocess.run(
             ["git", "-C", ROOT, "status", "--porcelain", "--", *paths],

@@ -2,9 +2,9 @@
 
     proxy.py LISTEN_PORT PREFILL_URL DECODE_URL
 
-Each request first goes to the prefill server with a limit of one token. The kv_transfer_params of the response are added
-to the request to the decode server, whose response is streamed to the client. This is a starting point: it has no
-limits, no retries and no load balancing.
+Each request first goes to the prefill server with a limit of one token. The kv_transfer_params of the response are
+added to the request to the decode server, whose response is streamed to the client. This is a starting point: it has
+no limits, no retries and no load balancing.
 """
 
 import http.server
