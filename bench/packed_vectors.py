@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Embeddings packed without padding beside batches padded to their longest text, on one server, and beside llama.cpp.
+"""Compares embeddings packed without padding, batches padded to their longest text on the same server, and llama.cpp.
 
     bench/packed_vectors.py MODEL [--texts 256] [--repeat 3] [--pagoda build/pagoda]
         [--llama-server "$(bench/peers/llama_cpp)/llama-server"]
 
-What a padded batch costs is measured on the same server: the same texts, each made as long as the longest of its batch
-of 32, as an engine that pads computes them. llama.cpp's server gets the same texts, with a slot for each text of a
-batch. The
-loads alternate, and the median of each is told with its spread.
+The cost of padding is measured on the same server: each text is made as long as the longest of its batch of 32, as an
+engine that pads would compute it. llama.cpp's server gets the same texts, with a slot for each text of a batch. The
+loads alternate; the median of each is printed with its spread.
 """
 
 import argparse
@@ -45,7 +44,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--pagoda", default="build/pagoda")
-    parser.add_argument("--llama-server", help="llama.cpp's server, to be compared with")
+    parser.add_argument("--llama-server", help="path of llama.cpp's server, for comparison")
     parser.add_argument("--port", type=int, default=8765)
     args = parser.parse_args()
     servers = [
@@ -67,7 +66,7 @@ def main():
         url = f"http://127.0.0.1:{args.port}"
         longest = post(url + "/tokenize", {"prompt": "a"})["max_model_len"]
         token = post(url + "/tokenize", {"prompt": "a", "add_special_tokens": False})["tokens"][0]
-        # Lengths as of sentences and paragraphs: most are short, some are many times as long.
+        # Lengths of sentences and paragraphs: most are short, some are many times longer.
         draw = random.Random(1)
         lengths = [max(1, min(longest, int(draw.lognormvariate(3.3, 0.9)))) for _ in range(args.texts)]
         batches = [lengths[i : i + args.batch] for i in range(0, len(lengths), args.batch)]

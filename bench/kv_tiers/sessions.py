@@ -1,5 +1,6 @@
-"""Sessions of agents in the shape of Mooncake's figures: a prompt that grows turn by turn, gaps in which others go on,
-and two or three tokens of answer for hundreds of prompt. Token ids, drawn by a seed; equal seeds, equal sessions."""
+"""Agent sessions modelled on Mooncake's figures: a prompt that grows with each turn, gaps in which other sessions
+continue, and two or three output tokens for hundreds of prompt tokens. Token ids are random; equal seeds give equal
+sessions."""
 
 import itertools
 import math
@@ -9,13 +10,13 @@ BLOCK = 16
 
 
 def sessions(number, first, last, seed=60):
-    """Sessions of `first` tokens at their first turn that grow to some length between `first` and `last`. Half of the
-    first turn is a beginning (system prompt, tools) that sessions of the same kind share."""
+    """Returns sessions with `first` tokens in their first turn that grow to a length between `first` and `last`. Half
+    of the first turn is a prefix (system prompt, tools) common to the sessions of a kind."""
     dice = random.Random(seed)
     kinds = [[dice.randrange(200, 40000) for _ in range(first // 2)] for _ in range(3)]
     out = []
     for i in range(number):
-        # Lengths spread evenly, so that a few sessions have the mean of many.
+        # Lengths are spread evenly, so that a few sessions have the same mean as many.
         length = first + (last - first) * (2 * i + 1) // (2 * number)
         own = [dice.randrange(200, 40000) for _ in range(length - first // 2)]
         tokens, turns, end = kinds[i % 3] + own, [], first
@@ -27,9 +28,9 @@ def sessions(number, first, last, seed=60):
 
 
 def schedule(sessions, seed=61, gap=math.e):
-    """The turns of all sessions in one order: a session goes on after a gap in which a few or all of the others do, and
-    all return at the end once more. `gap`: its median; each session begins within as many of its units as there are
-    sessions."""
+    """Returns the turns of all sessions in one order. A session continues after a gap in which some or all others
+    continue, and all return once more at the end. `gap`: the median gap; the sessions begin within as many units of
+    time as there are sessions."""
     dice = random.Random(seed)
     due = [(dice.random() * len(sessions), i, 0) for i in range(len(sessions))]
     out = []
@@ -38,7 +39,7 @@ def schedule(sessions, seed=61, gap=math.e):
         now, i, turn = due.pop(0)
         out.append(sessions[i][turn])
         if turn + 1 < len(sessions[i]):
-            # Most agents come back within seconds, some after minutes (log-normal gaps).
+            # Log-normal gaps: most agents return within seconds, some after minutes.
             due.append((now + gap * dice.lognormvariate(0, 1), i, turn + 1))
     returning = list(range(len(sessions)))
     dice.shuffle(returning)
@@ -46,7 +47,7 @@ def schedule(sessions, seed=61, gap=math.e):
 
 
 def blocks(prompt):
-    """The names of a prompt's whole blocks; the last token is always computed."""
+    """Returns the names of the full blocks of a prompt. The last token is always computed."""
     chain, out = 0, []
     for i in range((len(prompt) - 1) // BLOCK):
         chain = hash((chain, *prompt[i * BLOCK : (i + 1) * BLOCK]))
@@ -55,7 +56,7 @@ def blocks(prompt):
 
 
 def possible_hits(order):
-    """Tokens that an unbounded cache finds."""
+    """Returns the number of tokens that an unbounded cache finds."""
     known, hits = set(), 0
     for prompt in order:
         names = blocks(prompt)
@@ -65,8 +66,8 @@ def possible_hits(order):
 
 
 def best_hits(order, capacity):
-    """Tokens that the best cache of `capacity` tokens finds, which knows the future: what is needed last goes first
-    (Belady), the end of a prompt before its beginning."""
+    """Returns the number of tokens that the optimal cache of `capacity` tokens finds. It knows the future and evicts
+    the block that is needed last (Belady), the end of a prompt before its beginning."""
     turns = [blocks(prompt) for prompt in order]
     uses = {}
     for time, names in enumerate(turns):

@@ -1,7 +1,7 @@
-"""What the figures share: running the simulator, searching rates, CSV and SVG. Standard library only.
+"""Shared code of the figures: running the simulator, searching rates, CSV and SVG. Standard library only.
 
-A figure is a module with make(column) -> Figure. `column` names the cost models: "paper" (the main one) or
-"roofline"; cost(column, "opt-13b") is the simulator's name of it."""
+A figure is a module with make(column) -> Figure. `column` selects the cost models: "paper" (the main one) or
+"roofline"; cost(column, "opt-13b") is the simulator's name of the cost model."""
 
 import csv
 import hashlib
@@ -19,13 +19,13 @@ PAGODA = os.environ.get("PAGODA", str(ROOT / "build/pagoda"))
 
 # Simulated seconds of arrivals: the authors' scripts (their artifact) run 600 s, FasterTransformer's an hour.
 SECONDS = float(os.environ.get("PAPER_SECONDS", "600"))
-# A system sustains a rate while its mean normalized latency is below a limit, in seconds a token: the top of the
-# paper's axis, and half of it. Ratios are at the first where no other is named.
+# A system sustains a rate while its mean normalized latency is below a limit, in seconds per token: half of the paper's
+# axis, and its top. Ratios are at the first limit unless stated otherwise.
 LIMITS = (0.5, 1.0)
 
-# Memory alone limits the batch, in every system but FasterTransformer.
+# Only memory limits the batch, in every system but FasterTransformer.
 MANY = ["--max-num-seqs", "1024"]
-# No limit on the tokens of a step, as in the authors' Orca; vLLM has its default. Nobody is refused.
+# Orca has no limit on the tokens of a step, as in the authors' version; vLLM has its default. No request is refused.
 QUEUE = ["--max-queue", "1000000"]
 WHOLE = ["--no-enable-chunked-prefill", *QUEUE]
 UNBOUNDED = ["--max-num-batched-tokens", "200000"]
@@ -50,7 +50,7 @@ ROOFLINES = {
 
 
 def fastertransformer(batch):
-    """The flags of FasterTransformer with batches of so many requests: what fits its memory is the caller's to know."""
+    """Returns the flags of FasterTransformer with `batch` requests per batch, which the caller fits to the memory."""
     return (
         WHOLE
         + UNBOUNDED
@@ -72,7 +72,7 @@ def cost(column, model):
 
 
 def simulate(model, flags, workload):
-    """The simulator's JSON. Kept in build/paper_cache: the same program and command give the same bytes."""
+    """Returns the simulator's JSON. Cached in build/paper_cache: the same program and command give the same bytes."""
     command = [PAGODA, "simulate", "--cost-model", model, "--workload", workload, "--output-json", "-", *flags]
     stamp = str(os.stat(PAGODA).st_mtime_ns)
     name = hashlib.sha256(json.dumps(command[1:] + [stamp]).encode()).hexdigest()[:24]
@@ -102,13 +102,13 @@ def latency(result):
 
 
 def seconds(column, paper=SECONDS):
-    """Of arrivals: as given, and a third for the roofline, whose rates are over twice as high."""
+    """Returns the seconds of arrivals: `paper`, or a third for the roofline, whose rates are over twice as high."""
     return paper if column == "paper" else paper / 3
 
 
 class Curve:
-    """Normalized latency of one system against the request rate, as far as it has been asked for. With the roofline,
-    the second column, rates are found to 5 %, at the first limit only, and nothing is drawn."""
+    """Normalized latency of one system by request rate, at the rates simulated so far. With the roofline, the second
+    column, rates are found to 5 %, only for the first limit, and nothing is drawn."""
 
     def __init__(self, column, model, flags, make_workload):
         self.run = lambda rate: simulate(cost(column, model), flags, make_workload(rate))
@@ -122,7 +122,7 @@ class Curve:
         return self.points[rate]
 
     def sustained(self, guess, limit=LIMITS[0], factor=1.4):
-        """The rate at which the latency passes the limit, to 2 %; searched for in steps of the factor first."""
+        """Returns the rate at which the latency passes the limit, to 2 %. The search begins in steps of `factor`."""
         low, high = None, None
         rate = guess
         while low is None or high is None:
@@ -139,7 +139,7 @@ class Curve:
         return (low * high) ** 0.5
 
     def at_limits(self, guess):
-        """The sustained rate at each of LIMITS."""
+        """Returns the sustained rate at each of LIMITS."""
         first = self.sustained(guess)
         return [first] + [
             float("nan") if self.rough else self.sustained(first * 1.05, limit, 1.1) for limit in LIMITS[1:]
@@ -147,7 +147,7 @@ class Curve:
 
 
 class Figure:
-    """What a figure gives: claims for docs/paper.md; the CSV's header and rows; panels and legend of its picture;
+    """Results of a figure: claims for docs/paper.md, header and rows of the CSV, panels and legend of the picture, and
     lines of the table of absolute rates."""
 
     def __init__(self, claims, header=(), rows=(), panels=(), legend=(), columns=3, rates=()):
@@ -156,8 +156,8 @@ class Figure:
 
 
 class Claim:
-    """A row of docs/paper.md: entries are (label, paper, ours); `paper` is a number or a range (low, high), of which
-    the nearer end counts. `why` is printed where an entry is off by more than the tolerance. `real`: names of rows of
+    """A row of docs/paper.md. Entries are (label, paper, ours); `paper` is a number or a range (low, high), of which
+    the nearer end counts. `why` is printed if an entry is off by more than the tolerance. `real`: names of rows of
     docs/paper/real.csv, or pairs of a label and a name."""
 
     def __init__(self, figure, what, entries, unit="", why="", tolerance=0.15, real=(), given=""):
@@ -179,8 +179,8 @@ class Claim:
 
 
 def rates_line(title, curves, ends):
-    """A line of the table of absolute rates. curves: {system: (rates at LIMITS)}; ends: {system: highest rate that
-    the authors' scripts drive it to}."""
+    """Returns a line of the table of absolute rates. curves: {system: (rates at LIMITS)}; ends: {system: highest rate
+    in the authors' scripts}."""
     cells = []
     for name, rates in curves.items():
         end = f" ({ends[name]:g})" if name in ends else ""
@@ -268,7 +268,7 @@ def svg(name, panels, entries, columns=3):
 
 
 def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
-    """series: {name: (colour, [(x, y)])}; what is above `top` leaves the panel."""
+    """series: {name: (colour, [(x, y)])}. Lines leave the panel above `top`."""
 
     def draw(x0, y0):
         import math
@@ -307,7 +307,7 @@ def lines(title, xlabel, ylabel, series, top, right=None, log_x=False):
 
 
 def bars(title, ylabel, groups, series, top, values=True):
-    """series: {name: (colour, [one value a group])}"""
+    """series: {name: (colour, [one value per group])}"""
 
     def draw(x0, y0):
         inner_x, inner_y = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

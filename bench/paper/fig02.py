@@ -1,5 +1,4 @@
-"""Fig. 2: where the KV cache goes, OPT-13B on ShareGPT at a rate that fills every system (the authors' 4 req/s, 900
-s)."""
+"""Fig. 2: use of the KV cache, OPT-13B on ShareGPT at a rate that fills every system (the authors' 4 req/s, 900 s)."""
 
 from common import SYSTEMS, Claim, Figure, bars, cost, simulate, spec
 

@@ -17,8 +17,8 @@ from common import (
     spec,
 )
 
-# Title, model, workload, FasterTransformer's batch (the authors' run scripts: as large as memory allows), and the
-# highest rate that the authors' scripts drive vLLM, Oracle, Pow2, Max and FasterTransformer to.
+# Title, model, workload, FasterTransformer's batch (from the authors' run scripts: as large as memory allows), and the
+# highest rates for vLLM, Oracle, Pow2, Max and FasterTransformer in the authors' scripts.
 PANELS = [
     ("(a) OPT-13B, ShareGPT", "opt-13b", "sharegpt", 5, (2.0, 1.5, 0.9, 0.75, 0.35)),
     ("(b) OPT-66B, ShareGPT", "opt-66b", "sharegpt", 2, (1.0, 0.5, 0.35, 0.3, 0.2)),
@@ -36,7 +36,7 @@ def panel(title, curves, colours, top=LIMITS[1]):
     if any(curve.rough for _, curve in curves.values()):
         return None
     right = max(rates[0] for rates, _ in curves.values()) * 1.15
-    for rates, curve in curves.values():  # the flat part, too
+    for rates, curve in curves.values():  # also the flat part
         for share in (0.25, 0.5, 0.75, 0.9):
             curve.at(rates[0] * share)
     series = {
@@ -47,7 +47,7 @@ def panel(title, curves, colours, top=LIMITS[1]):
 
 
 def sweep(column, model, workload, batch, ends):
-    """{system: (rates at LIMITS, Curve)}"""
+    """Returns {system: (rates at LIMITS, Curve)}."""
     out = {}
     for name, guess in zip([*FOUR, "Pagoda"], [*ends[:4], ends[0]]):
         curve = Curve(column, model, SYSTEMS[name][0], lambda rate: spec(workload, rate, seconds(column)))

@@ -1,10 +1,10 @@
-"""Fig. 14: parallel sampling and beam search, OPT-13B, Alpaca. Orca as the authors built it: a region for each
-sequence, prompts computed once a sequence, and a beam that goes on from another copies its whole region."""
+"""Fig. 14: parallel sampling and beam search, OPT-13B, Alpaca. Orca as the authors built it: each sequence has a region
+and computes its prompt, and a beam that continues another one copies its whole region."""
 
 from common import FOUR, SECONDS, SYSTEMS, Claim, Curve, Figure, rates_line, seconds, spec
 from fig12 import panel
 
-# vLLM, Oracle, Pow2, Max: the highest rates of the authors' scripts.
+# The last items are the highest rates for vLLM, Oracle, Pow2 and Max in the authors' scripts.
 CASES = [
     ("n = 2", "n=2", (20, 14, 12, 2.5)),
     ("n = 4", "n=4", (12, 9, 6, 1)),

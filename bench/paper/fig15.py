@@ -1,9 +1,9 @@
-"""Fig. 15: blocks saved by sharing, of the blocks without sharing, OPT-13B; Alpaca at the authors' 20 req/s."""
+"""Fig. 15: blocks saved by sharing, relative to blocks without sharing, OPT-13B; Alpaca at the authors' 20 req/s."""
 
 from common import SYSTEMS, Claim, Figure, bars, cost, simulate, spec
 
 SIZES = (2, 4, 6)
-# (case, workload): the paper's range over the sizes, smallest to largest
+# (case, workload): the paper's range over all sizes, from smallest to largest
 PAPER = {
     ("parallel", "alpaca"): (6.1, 9.8),
     ("beam", "alpaca"): (37.6, 55.2),
@@ -15,7 +15,7 @@ BLOCK = "Alpaca's prompts are about one block long, and those of the sample at h
 
 
 def load(workload, size):
-    """Requests a second, and for how long: some hundreds of them, for the lengths' tail."""
+    """Returns requests per second and seconds; some hundreds of requests are needed for the tail of the lengths."""
     return (20, 200) if workload == "alpaca" else (2 / size, 1800)
 
 

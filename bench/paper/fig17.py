@@ -1,6 +1,6 @@
-"""Fig. 17: a chatbot: ShareGPT conversations, the last 1,024 tokens as prompt, OPT-13B. The authors' scripts open a new
-conversation with probability 0.5 for vLLM and 0.1 for Orca (run_all_chatbot_astra.py and _orca.py), so that vLLM's
-prompts are shorter. Here each runs both."""
+"""Fig. 17: a chatbot: ShareGPT conversations, the last 1,024 tokens as prompt, OPT-13B. The authors' scripts start a
+new conversation with probability 0.5 for vLLM and 0.1 for Orca (run_all_chatbot_astra.py and _orca.py), so that
+vLLM's prompts are shorter. Here each system runs both."""
 
 from common import FOUR, SYSTEMS, Claim, Curve, Figure, rates_line, seconds, spec
 from fig12 import panel

@@ -3,7 +3,7 @@
 from common import SYSTEMS, Claim, Figure, cost, latency, lines, simulate, spec
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-RATES = {"sharegpt": 1.9, "alpaca": 30.1}  # the authors' script has Alpaca only
+RATES = {"sharegpt": 1.9, "alpaca": 30.1}  # the authors' script has only Alpaca
 
 
 def make(column):

@@ -1,4 +1,4 @@
-"""Fig. 19: recomputation against swapping, OPT-13B: (a) of one sequence of 256 tokens, by the cost model's own terms;
+"""Fig. 19: recomputation versus swapping, OPT-13B: (a) for one sequence of 256 tokens, by the terms of the cost model;
 (b) end to end at the authors' 2.01 req/s."""
 
 from common import SYSTEMS, Claim, Figure, cost, latency, lines, print_cost_model, simulate, spec
@@ -6,7 +6,7 @@ from common import SYSTEMS, Claim, Figure, cost, latency, lines, print_cost_mode
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 TOKENS = 256
 RATE = 2.01
-PLOTTED = 0.9  # share of the measured time of recomputation that the authors' plot_fig19_a.py draws
+PLOTTED = 0.9  # the share of the measured recomputation time that the authors' plot_fig19_a.py draws
 
 
 def micro(column):

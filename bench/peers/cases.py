@@ -1,6 +1,5 @@
-"""What is measured of each engine: over HTTP by `pagoda bench serve`, and by each engine's own tool. A case gives one
-or
-more rows of the table."""
+"""The cases that are measured for each engine: over HTTP by `pagoda bench serve`, and by the engine's own tool. A case
+gives one or more rows of the table."""
 
 import dataclasses
 import json
@@ -17,7 +16,7 @@ class Row:
     title: str
     unit: str
     best: typing.Callable  # max or min
-    # The machine's bound on this model, which no engine can pass. (probe, shape, weights) -> value
+    # The machine's limit for this model, which no engine can exceed. (probe, shape, weights) -> value
     limit: typing.Callable | None = None
 
 
@@ -25,18 +24,18 @@ class Row:
 class Case:
     key: str
     run: typing.Callable  # (server, options, seed) -> {row: value}
-    streams: int = 64  # sequences at once, and the longest of them: what servers with fixed slots must be told
+    streams: int = 64  # sequences at once, and tokens of the longest: required by servers with fixed slots
     tokens: int = 256
-    tool: bool = False  # by the engine's own tool instead of a server
+    tool: bool = False  # measured by the engine's own tool, not over a server
 
     def applies(self, server):
         if self.tool:
             return isinstance(server, (servers.Pagoda, servers.LlamaCpp))
-        # vLLM's start takes minutes and is timed once; a given server's is not ours to time.
+        # The start of vLLM takes minutes and is measured only once; that of a given server cannot be measured.
         return self.key != "start" or isinstance(server, (servers.Pagoda, servers.LlamaCpp))
 
 
-# ---- what the machine allows ----
+# ---- limits of the machine ----
 
 
 def model_shape(program, file):
@@ -52,7 +51,7 @@ def model_shape(program, file):
 
 
 def flops(shape, prompt, output):
-    """Of one request: multiply-adds twice; logits only where a token is sampled."""
+    """Returns the operations of one request: two per multiply-add; logits only for sampled tokens."""
     total = prompt + output
     return (
         2 * shape["block_parameters"] * total
@@ -70,7 +69,7 @@ def output_limit(prompt, output):
 
 
 def decode_limit(context):
-    """Many streams at once, at this context: arithmetic."""
+    """The limit by arithmetic, for many streams with this context."""
 
     def limit(probe, shape, weights):
         return peak(probe, weights) / (2 * shape["parameters"] + 4 * shape["layers"] * shape["attention"] * context)
@@ -129,7 +128,7 @@ def alpaca(server, options, seed):
             "--request-rate",
             "inf",
         ]
-    else:  # lengths of the same distribution, always the same ones; the prompts are drawn
+    else:  # fixed lengths from the same distribution; the prompts are random
         source = ["--workload", "alpaca:requests=200,rate=inf,seed=1"]
     found = servers.load(server, [*source, "--ignore-eos", "--max-concurrency", 64], seed)
     return {
@@ -141,7 +140,7 @@ def alpaca(server, options, seed):
 
 
 def arrivals(server, options, seed):
-    """16 streams run; 2,000-token prompts come in one a second."""
+    """16 streams run while one 2,000-token prompt arrives per second."""
     streams = servers.start_load(server, random_load(128, 256, 16), seed)
     prompts = servers.start_load(
         server, random_load(2000, 4, 5, "--request-rate", 1, "--burstiness", "inf"), seed + 500
@@ -160,7 +159,7 @@ def shared_prefix(server, options, seed):
 
 
 def neighbour(server, options, seed):
-    # llama.cpp takes seconds a step beside one: a shorter answer says the same.
+    # A step of llama.cpp takes seconds beside such a prompt; a shorter answer gives the same result.
     output = 8 if isinstance(server, servers.LlamaCpp) else 64
     alone = servers.load(server, random_load(128, output, 16), seed)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -186,7 +185,7 @@ def run_tool(command):
 
 
 def own_bench(server, batch, prompt, output, runs=1):
-    """`pagoda bench latency`, warm as llama.cpp's tools are: a run before the measured ones, in the same KV blocks."""
+    """Runs `pagoda bench latency` with a warm-up in the same KV blocks, as llama.cpp's tools do."""
     return json.loads(
         run_tool(
             [
@@ -208,7 +207,7 @@ def own_bench(server, batch, prompt, output, runs=1):
                 runs,
                 "--no-enable-prefix-caching",
                 "--max-num-batched-tokens",
-                4096,  # so that they start together
+                4096,  # so that all start together
                 "--output-json",
                 "-",
                 *server.flags,

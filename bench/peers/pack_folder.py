@@ -1,5 +1,5 @@
-"""Packs a Hugging Face folder in bfloat16 as AWQ or GPTQ store it, rounding to the nearest; with the Python of a peer
-that has torch and safetensors: PYTHON bench/peers/pack_folder.py awq|gptq FOLDER OUT"""
+"""Packs a Hugging Face folder in bfloat16 into the formats of AWQ or GPTQ, rounding to nearest. Needs a Python with
+torch and safetensors, as those of the peers: PYTHON bench/peers/pack_folder.py awq|gptq FOLDER OUT"""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ HOW = {
 
 
 def words(codes, order):
-    """Eight neighbours of the last axis to an int32."""
+    """Packs eight neighbours of the last axis into an int32."""
     out = sum(codes[..., which::8].long() << (4 * place) for place, which in enumerate(order))
     return torch.where(out >= 2**31, out - 2**32, out).int()
 

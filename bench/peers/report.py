@@ -1,17 +1,17 @@
-"""The samples of bench/peers/run as a table: median and best, the ratio to the best peer, the share of the limit."""
+"""Formats the samples of bench/peers/run as a table: median and best, ratio to the best peer, share of the limit."""
 
 import statistics
 
 import cases
 
-DISTURBED = 0.1  # share of the machine that others had
+DISTURBED = 0.1  # share of the machine used by other processes
 
 
 def cells(result):
-    """{row: {engine: (median, best, samples, all of them disturbed)}}"""
+    """Returns {row: {engine: (median, best, samples, whether all are disturbed)}}."""
     samples = {}
     for sample in result["samples"]:
-        if sample["row"] not in cases.ROWS:  # an older version of the cases
+        if sample["row"] not in cases.ROWS:  # from an older version of the cases
             continue
         samples.setdefault(sample["row"], {}).setdefault(sample["engine"], []).append(sample)
     out = {}
@@ -33,7 +33,7 @@ def number(value):
 
 
 def best_probe(result):
-    """The fastest that the machine was: shares are of that."""
+    """Returns the fastest probe of the machine, to which shares refer."""
     return {key: max(probe[key] for probe in result["probes"] if key in probe) for key in result["probes"][0]}
 
 

@@ -1,4 +1,4 @@
-"""The five systems of the paper's comparison, as flags of one program on the same bytes of KV cache."""
+"""The five systems of the paper's comparison, as flags of one program with the same bytes of KV cache."""
 
 from support.program import Program
 
@@ -12,7 +12,7 @@ SYSTEMS = {
 
 
 def kv_bytes(slots):
-    """What so many token slots take on the default model."""
+    """Returns the bytes of `slots` token slots with the default model."""
     with Program("--kv-cache-memory-bytes", "256MiB") as program:
         held = program.kv()
     return slots * (256 << 20) // (held["num_blocks"] * held["block_size"]) + (1 << 16)

@@ -1,4 +1,4 @@
-"""A line chart as SVG, drawn by hand: light and dark backgrounds alike."""
+"""Draws line charts as SVG without a library, for light and dark backgrounds."""
 
 COLOURS = ["#2563eb", "#16a34a", "#d97706", "#dc2626", "#7c3aed", "#0891b2"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 64, 170, 34, 50
@@ -12,7 +12,7 @@ def _ticks(limit):
 
 
 def line_chart(title, x_label, y_label, series, x_limit, y_limit, level=None):
-    """`series`: {name: [(x, y), …]}; what is above y_limit is cut off. `level`: (y, text) of a dashed line."""
+    """`series`: {name: [(x, y), …]}; lines are cut off above y_limit. `level`: (y, text) of a dashed line."""
 
     def x_of(x):
         return LEFT + x / x_limit * (WIDTH - LEFT - RIGHT)

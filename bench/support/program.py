@@ -1,4 +1,4 @@
-"""A running `pagoda serve` for the benches: asked over loopback, with nothing but the standard library."""
+"""A running `pagoda serve` for the benches, used over loopback with only the standard library."""
 
 import asyncio
 import http.client
@@ -35,19 +35,19 @@ def shared_data():
 
 
 def workload(name):
-    """The rows of one trace of the shared data."""
+    """Returns the rows of a trace of the shared data."""
     with open(shared_data() / "workloads" / name) as lines:
         return [json.loads(line) for line in lines]
 
 
 def busy_ticks():
-    """CPU time spent by the whole machine, without idling, in seconds."""
+    """Returns the CPU seconds used by the whole machine, without idle time."""
     fields = [int(x) for x in open("/proc/stat").readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 class Program:
-    """One server process; `others()` tells what share of the machine went to other processes meanwhile."""
+    """One server process. `others()` returns the share of the machine used by other processes meanwhile."""
 
     def __init__(self, *flags, model=None):
         self.log = []
@@ -108,7 +108,7 @@ class Program:
         return max(0.0, busy_ticks() - busy - (self._own() - own)) / capacity
 
     def metric(self, name):
-        """Sum over the labels of one metric."""
+        """Returns the sum of a metric over its labels."""
         lines = self.ask("GET", "/metrics", raw=True).splitlines()
         return sum(float(line.split()[-1]) for line in lines if re.match(re.escape(name) + r"[ {]", line))
 
@@ -130,7 +130,7 @@ class Program:
         return self.ask("POST", "/v1/completions", body)
 
     def kv(self):
-        for _ in range(20):  # an engine in a long step says 503
+        for _ in range(20):  # an engine in a long step answers 503
             found = self.ask("GET", "/debug/kv", or_busy=True)
             if found:
                 return found
@@ -140,7 +140,7 @@ class Program:
         return self.kv()["totals"]
 
     async def complete_async(self, body):
-        """(seconds, HTTP status, body) of one completion; the connection is closed when this is cancelled."""
+        """Returns (seconds, HTTP status, body) of one completion. Closes the connection if cancelled."""
         begin = time.monotonic()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -158,8 +158,8 @@ class Program:
 
 
 def account(before, after):
-    """Fig. 2's shares of all slots, the waste among the allocated ones, and Fig. 15's saved blocks, between two
-    totals."""
+    """Returns the differences between two totals as the shares of all slots (Fig. 2), the waste among allocated slots,
+    and the saved blocks (Fig. 15)."""
     slots = {name: after["slots"][name] - before["slots"][name] for name in after["slots"]}
     total = max(1, slots["total"])
     wasted = slots["reserved"] + slots["internal_fragmentation"] + slots["external_fragmentation"]
@@ -177,7 +177,7 @@ def account(before, after):
 
 
 def write_section(page, name, text):
-    """Replaces what stands between the markers of `name` in docs/`page`."""
+    """Replaces the text between the markers of `name` in docs/`page`."""
     path = ROOT / "docs" / page
     content = path.read_text()
     begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The perplexity of a W8A8 or FP8 folder of a Llama, computed from the scheme's definition and independently of Pagoda.
+"""Computes the perplexity of a W8A8 or FP8 folder of a Llama from the scheme's definition, independently of Pagoda.
 
   PYTHON bench/support/scheme_perplexity.py FOLDER TEXT [CONTEXT]     (torch, safetensors, tokenizers)
 
-Quantised matrices: a scale for each row of weights; activations get one for each token, largest / 127 or / 448, and are
-rounded half to even. All else is float32. Then the same with one thing changed at a time, each a row: its perplexity,
-the logarithm of the ratio to the first with its standard error, and the mean divergence (KL) from the first. The first
-change is float64 instead of float32: what it moves, any computation of the scheme may be off by.
+Quantised matrices have a scale per row of weights. Activations have a scale per token, largest / 127 or / 448, and are
+rounded half to even. All other arithmetic is float32. Further rows change one thing at a time and show the perplexity,
+the logarithm of the ratio to the first row with its standard error, and the mean KL divergence from the first row. The
+first change is float64 instead of float32; its effect is an error that any computation of the scheme may have.
 """
 
 import json
@@ -47,7 +47,7 @@ class Model:
         return self.tensors[name + ".weight"].to(how["dtype"])
 
     def linear(self, name, x, how):
-        """x [tokens, inputs] times the module's matrix, as the scheme has it."""
+        """Returns x [tokens, inputs] times the module's matrix, as the scheme defines it."""
         codes = self.tensors[name + ".weight"]
         scale = self.tensors.get(name + ".weight_scale")
         if scale is None:

@@ -1,5 +1,5 @@
-"""Servers to be compared: Pagoda, llama.cpp, vLLM, and any other by its URL. Started, suspended while another one is
-measured, and stopped; asked by `pagoda bench serve`."""
+"""Servers to compare: Pagoda, llama.cpp, vLLM, and others by URL. They are started, suspended while another server is
+measured, and stopped. `pagoda bench serve` sends the requests."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ THREADS = len(os.sched_getaffinity(0))
 
 
 def printed_by(*command):
-    """The path that an installer prints, on its last line."""
+    """Returns the path that an installer prints on its last line."""
     return pathlib.Path(subprocess.check_output([str(c) for c in command], text=True).split("\n")[-2])
 
 
@@ -32,7 +32,7 @@ def free_port():
 
 
 def process_tree(pid):
-    """The process and all below it, and the CPU seconds that they have used."""
+    """Returns the process with all its descendants, and the CPU seconds that they have used."""
     parents, times = {}, {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -47,9 +47,9 @@ def process_tree(pid):
 
 
 class Server:
-    """One engine on one file. `start` is quick for ours and llama.cpp's, so they start for each measurement."""
+    """One engine with one model file. Pagoda and llama.cpp start quickly, so they start for each measurement."""
 
-    lasting = False  # stays up between measurements, suspended
+    lasting = False  # True: keeps running between measurements, suspended
     name = weights = ""
     process = None
     pid = None
@@ -61,7 +61,7 @@ class Server:
         return f"{self.name} {self.weights}".strip()
 
     def command(self, streams, tokens):
-        """For `streams` sequences at once of `tokens` each at most."""
+        """Returns the command for `streams` concurrent sequences of at most `tokens` tokens each."""
         raise NotImplementedError
 
     def environment(self):
@@ -82,7 +82,7 @@ class Server:
         return self.first_token(wait)
 
     def first_token(self, wait):
-        """Seconds from the start until one token of a short prompt has come."""
+        """Returns the seconds from the start until the first token for a short prompt."""
         body = json.dumps({"model": self.model_name(), "prompt": "Hello", "max_tokens": 1, "temperature": 0})
         while time.monotonic() - self.begun < wait:
             if self.process and self.process.poll() is not None:
@@ -133,9 +133,8 @@ class Server:
 
 
 class Pagoda(Server):
-    """Bounded KV memory, so that several of them can be up, suspended, as vLLM is. Keys and values in 16 bits, as its
-    peers have
-    them, unless `flags` say otherwise."""
+    """Pagoda with limited KV memory, so that several suspended instances fit beside vLLM. Keys and values have 16 bits,
+    as in its peers, unless `flags` say otherwise."""
 
     name, lasting = "Pagoda", True
 
@@ -174,7 +173,7 @@ class LlamaCpp(Server):
         self.programs = printed_by(HERE / "llama_cpp", *instructions)
 
     def command(self, streams, tokens):
-        # It divides its context evenly among its slots.
+        # llama.cpp divides its context evenly among its slots.
         return [
             self.programs / "llama-server",
             "-m",
@@ -199,7 +198,7 @@ class LlamaCpp(Server):
 
 
 class Vllm(Server):
-    """A start takes minutes (it compiles), so it starts once."""
+    """vLLM. It compiles for minutes at start, so it is started only once."""
 
     name, lasting = "vLLM", True
 
@@ -217,7 +216,7 @@ class Vllm(Server):
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "3",
             "VLLM_CPU_OMP_THREADS_BIND": f"0-{THREADS - 1}",
-        }  # as installed, it leaves one core to its front end
+        }  # by default, vLLM leaves one core to its front end
 
     def command(self, streams, tokens):
         return [
@@ -241,7 +240,7 @@ class Vllm(Server):
 
 
 class Given(Server):
-    """NAME=URL[,PID]: with the id of its process, it is suspended while others are measured."""
+    """A given server, NAME=URL[,PID]. If the process id is known, it is suspended while others are measured."""
 
     lasting = True
 
@@ -267,7 +266,7 @@ class Given(Server):
 
 
 def start_load(server, arguments, seed):
-    """Begins `pagoda bench serve`; finish_load() has its figures."""
+    """Starts `pagoda bench serve`; finish_load() returns its figures."""
     folder = tempfile.TemporaryDirectory()
     command = [
         binary(),
