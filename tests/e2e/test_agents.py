@@ -1,7 +1,6 @@
-"""Agents as Claude Code and Codex are built, with the makers' own clients: each turn is a streamed call of a tool that
-really
-reads and writes files, its result is given back, and in the end there is a word. The same agent over chat, Messages and
-Responses does the same things."""
+"""Agents in the style of Claude Code and Codex, with the vendors' own clients. Each turn is a streamed call of a tool
+that really reads or writes files; its result is sent back, and at the end there is a final message. The same agent
+over chat completions, Messages and Responses does the same things."""
 
 import json
 
@@ -24,11 +23,11 @@ TOOLS = {
 WORDS = {"read_file": "Reads a file", "write_file": "Writes a file"}
 SYSTEM = "You work on the files notes.txt and plan.txt with your tools."
 TASK = "Read the notes, then write a plan."
-ORDER = ["read_file", "write_file", None, "read_file"]  # the tool of each turn; None: any
+ORDER = ["read_file", "write_file", None, "read_file"]  # the tool of each turn; None: any tool
 
 
 class Folder:
-    """What the agent works on."""
+    """The folder that the agent works on."""
 
     def __init__(self, path):
         self.path, self.done = path, []
@@ -46,7 +45,7 @@ class Folder:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    # The template shows calls and their results: else no turn would know of the one before.
+    # The template renders calls and their results. Otherwise a turn would not depend on earlier turns.
     template = tmp_path_factory.mktemp("agent") / "agent.jinja"
     template.write_text(
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}{% for c in m.tool_calls or []"
@@ -75,7 +74,7 @@ def house(tmp_path_factory):
 
 
 def chat(url, folder, stream):
-    """The tokens of the prompt, turn by turn."""
+    """Returns the number of prompt tokens of each turn."""
     tools = [
         {"type": "function", "function": {"name": name, "description": WORDS[name], "parameters": TOOLS[name]}}
         for name in TOOLS
@@ -104,7 +103,7 @@ def chat(url, folder, stream):
 
 
 def claude_code(url, folder, stream):
-    """Blocks that ask to be cached, tokens counted before they are sent, results as blocks."""
+    """Uses blocks with cache_control, counts tokens before sending, and sends results as blocks."""
     tools = [{"name": name, "description": WORDS[name], "input_schema": TOOLS[name]} for name in TOOLS]
     tools[-1]["cache_control"] = {"type": "ephemeral"}
     system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
@@ -166,8 +165,8 @@ def claude_code(url, folder, stream):
 
 
 def codex(url, folder, stream, keeps=False):
-    """Nothing is kept: each turn sends all items back as they came. Or all is kept, and a turn sends its result
-    alone."""
+    """Without `keeps`, nothing is stored: each turn sends back all items as received. With `keeps`, everything is
+    stored, and a turn sends only its result."""
     tools = [
         {"type": "function", "name": name, "description": WORDS[name], "parameters": TOOLS[name], "strict": True}
         for name in TOOLS

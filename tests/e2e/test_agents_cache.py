@@ -1,6 +1,5 @@
-"""The second turn of an agent finds the first one in the prefix cache, in the shapes in which agents send their turns,
-under
-templates that take system messages anywhere, at the beginning alone, or not at all."""
+"""The second turn of an agent finds the first one in the prefix cache, for the request formats of different agents and
+templates that allow system messages anywhere, only at the beginning, or not at all."""
 
 import json
 
@@ -52,7 +51,7 @@ def house(request, tmp_path_factory):
 
 
 def claude_code(http, turn, session):
-    """The line for billing is another one in each session; a system message stands behind the first turn."""
+    """The billing line differs in each session; a system message follows the first turn."""
     messages = [
         {"role": "user", "content": [{"type": "text", "text": TASK, "cache_control": {"type": "ephemeral"}}]},
         {"role": "system", "content": NOTE},
@@ -106,7 +105,7 @@ def claude_code(http, turn, session):
 
 
 def codex(http, turn, session):
-    """Two developer messages; a turn comes back as a call, a message and an output."""
+    """Two developer messages; a turn is sent back as a call, a message and an output."""
     items = [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": SYSTEM}]},
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": NOTE}]},
@@ -157,7 +156,7 @@ def chat(http, messages):
 
 
 def openai_agents(http, turn, session):
-    """A call without content."""
+    """Calls have no content."""
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": TASK}]
     if turn:
         messages += [
@@ -174,7 +173,7 @@ def openai_agents(http, turn, session):
 
 
 def pydantic_ai(http, turn, session):
-    """Several system messages, and a thought beside the text."""
+    """Several system messages, and reasoning in addition to the text."""
     messages = [
         {"role": "system", "content": SYSTEM},
         {"role": "system", "content": NOTE},
@@ -194,6 +193,6 @@ def test_the_second_turn_is_cached(house, agent):
     second, cached = agent(house, 1, "8c9")
     assert second > first > 900
     assert cached >= 0.95 * second, (first, second, cached)
-    # Another session, whose system prompt is the same.
+    # Another session with the same system prompt.
     other, shared = agent(house, 0, "afe")
     assert other == first and shared >= 0.95 * other

@@ -1,4 +1,4 @@
-"""What users of the official anthropic client see of /v1/messages."""
+"""/v1/messages, used with the official anthropic client."""
 
 import anthropic
 import httpx
@@ -6,7 +6,7 @@ import pytest
 from conftest import default_model, serving
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]
-# The client has no temperature of its own any more.
+# The client no longer has a temperature parameter.
 GREEDY = {"model": "smol", "max_tokens": 16, "extra_body": {"temperature": 0}}
 
 

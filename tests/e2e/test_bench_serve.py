@@ -1,4 +1,4 @@
-"""`pagoda bench serve` against the real server: the JSON has vLLM's fields, and they agree with each other."""
+"""`pagoda bench serve` against a real server: the JSON has vLLM's fields, and they are consistent."""
 
 import json
 import subprocess
@@ -88,7 +88,7 @@ def test_random_prompts(small_server, tmp_path):
     assert result["max_concurrency"] == 4 and result["request_rate"] == "inf"
     assert result["output_lens"] == [8] * 12 and result["errors"] == [""] * 12
     assert all(len(gaps) <= 7 for gaps in result["itls"])
-    assert result["request_goodput"] == 0  # no request takes no time (its tokens may: one read can bring them all)
+    assert result["request_goodput"] == 0  # no request takes zero time (tokens may: one read can return all)
     assert result["output_throughput"] == pytest.approx(96 / result["duration"])
     for metric in ("ttft", "tpot", "itl", "e2el"):
         assert result[f"p50_{metric}_ms"] == result[f"median_{metric}_ms"]
@@ -212,7 +212,7 @@ def test_every_protocol(server, tmp_path, backend):
     assert result["total_output_tokens"] == 24
     assert (
         24 < server.metric("generation_tokens_total") - generated <= 26
-    )  # a token or two of what it tries before the load
+    )  # one or two tokens of the request sent before the load
     assert all(ttft > 0 for ttft in result["ttfts"]) and result["mean_tpot_ms"] > 0
 
 

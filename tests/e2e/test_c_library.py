@@ -1,4 +1,4 @@
-"""libpagoda.so, as a C program sees it: the example, and through ctypes what the example does not reach."""
+"""libpagoda.so as used by C programs: the example, and through ctypes the functions that the example does not use."""
 
 import ctypes as c
 import json
@@ -90,7 +90,7 @@ class Library:
         return status, number.value
 
     def call(self, path, body):
-        """(status, the answer or what is wrong)."""
+        """Returns (status, the answer or the error message)."""
         number, out = c.c_uint64(), c.POINTER(Output)()
         status = self.lib.pagoda_submit_call(self.queue, path.encode(), json.dumps(body).encode(), c.byref(number))
         if status != 0:
@@ -104,7 +104,7 @@ class Library:
         return status, answer
 
     def outputs(self, timeout_ms=-1):
-        """(id, finished, [(text, ids, finish reason, log-probabilities)]) of each output until nothing comes."""
+        """Returns (id, finished, [(text, ids, finish reason, log-probabilities)]) of each output until none arrives."""
         out = c.POINTER(Output)()
         while (status := self.lib.pagoda_next(self.queue, c.c_int64(timeout_ms), c.byref(out))) == 0:
             o = out.contents
@@ -325,7 +325,7 @@ def test_sleeping_metrics_and_tokens(library):
 
 
 def outputs_as_json(library, timeout_ms=-1, at_most=100):
-    """The outputs of one call."""
+    """Returns the outputs of one call."""
     text, length = c.c_void_p(), c.c_size_t()
     status = library.lib.pagoda_next_json(
         library.queue, c.c_int64(timeout_ms), c.c_size_t(at_most), c.byref(text), c.byref(length)
@@ -375,7 +375,7 @@ def test_a_stream_as_json_names_its_prompt_once(library):
 
 def test_one_call_takes_what_is_there_up_to_a_limit(library):
     numbers = {library.submit("once", max_tokens=1)[1] for _ in range(6)}
-    # Requests are served in order: once a later one has ended, so have these.
+    # Requests are served in order: once a later one has ended, the earlier ones have ended, too.
     other, out = Library(), c.POINTER(Output)()
     library.lib.pagoda_queue_create(library.engine, c.byref(other.queue))
     other.submit("once", max_tokens=2)

@@ -1,4 +1,4 @@
-"""`pagoda chat` as people use it: at a terminal, with a line editor and a history, and against a running server."""
+"""`pagoda chat` in interactive use: at a terminal, with a line editor and a history, and against a running server."""
 
 import contextlib
 import ctypes.util
@@ -32,7 +32,7 @@ def chat_server(template):
 
 
 class Terminal:
-    """A program with a terminal of its own."""
+    """Runs a program in a pseudo-terminal."""
 
     def __init__(self, *command, env):
         self.seen = ""
@@ -43,7 +43,7 @@ class Terminal:
         self.status = None
 
     def until(self, pattern, timeout_s=60):
-        """What was printed up to the pattern, which is taken off."""
+        """Returns and consumes the output up to and including the pattern."""
         deadline = time.monotonic() + timeout_s
         while not (found := re.search(pattern, self.seen, re.DOTALL)):
             assert time.monotonic() < deadline, f"no {pattern!r} in {self.seen!r}"
@@ -69,7 +69,7 @@ class Terminal:
 
 
 class EchoServer:
-    """Says what it was asked, slowly when it is told to; remembers the bodies."""
+    """Answers with the text of the request, slowly if configured, and records the bodies."""
 
     def __init__(self):
         self.bodies, self.slow, self.cut, self.keys = [], False, threading.Event(), []
@@ -115,7 +115,7 @@ class EchoServer:
 
 
 def environment(folder):
-    """Without PAGODA_MODEL, which would be --model."""
+    """Returns the environment without PAGODA_MODEL, which would act as --model."""
     kept = {name: value for name, value in os.environ.items() if name != "PAGODA_MODEL"}
     return {**kept, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
 
@@ -200,12 +200,12 @@ def test_a_terminal_with_history_and_ctrl_c(tmp_path):
     chat.type("first line\r")
     chat.until("<first line>")
     chat.until("> ")
-    for _ in range(20):  # also when the signal comes just before the next key is waited for
+    for _ in range(20):  # repeated to include signals that arrive just before the program waits for a key
         chat.type("mistyped")
         chat.until("mistyped")
-        chat.type("\x03")  # dropped, and nothing was asked
+        chat.type("\x03")  # the line is dropped and not sent
         chat.until("> ")
-    chat.type("\x1b[A\r")  # the line before
+    chat.type("\x1b[A\r")  # the previous line of the history
     chat.until("<first line>.*> ")
     server.slow = True
     chat.type("long\r")
@@ -216,7 +216,7 @@ def test_a_terminal_with_history_and_ctrl_c(tmp_path):
     server.slow = False
     chat.type("after\r")
     chat.until("<after>.*> ")
-    chat.type("\x04")  # the end of input
+    chat.type("\x04")  # end of input
     assert chat.end() == 0
     assert [body["messages"][-1]["content"] for body in server.bodies] == ["first line", "first line", "long", "after"]
     assert server.bodies[-1]["messages"][-2]["role"] == "assistant" and server.bodies[-1]["messages"][-2][

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: help, mistakes, exit codes. No model is loaded."""
+"""The command line: help, mistakes, exit codes. No model is loaded."""
 
 import json
 import os
@@ -132,7 +132,7 @@ def test_man_pages_are_clean(tmp_path):
     assert run("man", "bench-serve")[1] == (tmp_path / "pagoda-bench-serve.1").read_text()
     if shutil.which("mandoc") is None:
         pytest.skip("no mandoc here: the pages are not linted")
-    # A date would make the pages differ from build to build; a line may be long.
+    # Allowed: a missing date, which would make the pages differ between builds, and long lines.
     linted = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True, text=True).stdout
     assert [line for line in linted.splitlines() if "missing date" not in line] == []
 

@@ -1,6 +1,5 @@
-"""Processes bound to cores and memory, as the kernel itself tells: --cpu-list, and one rank a NUMA node. A machine with
-several
-nodes is made by a folder laid over sysfs in a mount namespace of its own."""
+"""Binding of processes to cores and memory, as reported by the kernel: --cpu-list, and one rank per NUMA node. A
+machine with several nodes is simulated by a folder mounted over sysfs in a separate mount namespace."""
 
 import os
 import pathlib
@@ -16,7 +15,7 @@ two_cores = pytest.mark.skipif(len(CORES) < 2, reason="one core only")
 
 
 def allowed(pid):
-    """What each thread of a process may run on, as sets of lists."""
+    """Returns the set of CPU lists on which the threads of a process may run."""
     lists = set()
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         lists.add(re.search(r"Cpus_allowed_list:\t(\S+)", (task / "status").read_text())[1])
@@ -24,7 +23,7 @@ def allowed(pid):
 
 
 def policies(pid):
-    """The policies of what is mapped; None where this kernel does not tell."""
+    """Returns the memory policies of the mappings; None if the kernel does not report them."""
     try:
         return {line.split()[1] for line in pathlib.Path(f"/proc/{pid}/numa_maps").read_text().splitlines()}
     except OSError:
@@ -90,7 +89,7 @@ def test_wrong_lists_are_refused_in_one_line(flags, said):
 
 @pytest.fixture
 def two_nodes(tmp_path):
-    """A launcher whose process sees a machine of two nodes, with half of the cores each."""
+    """A launcher whose process sees a machine with two nodes, each with half of the cores."""
     half = len(CORES) // 2
     (tmp_path / "online").write_text("0-1\n")
     for node, cores in enumerate((CORES[:half], CORES[half:])):
@@ -132,7 +131,7 @@ def test_one_rank_a_node(two_nodes, flags, bound):
             return
         assert one == set(CORES[:half]) and other == set(CORES[half:])
         assert re.search(r"rank 0: cores \S+, memory ", log), log
-        # The second node is not there: what the kernel refuses is said, and the rank runs all the same.
+        # The second node does not exist: the kernel's refusal is logged, and the rank still runs.
         assert re.search(
             r"rank 1: cores \S+, memory (of node 1|where it is first touched, for the kernel does not let it choose"
             r" node 1)",

@@ -1,5 +1,5 @@
-"""--data-parallel-size: two engines in one server give the bits of one, keep sessions where they are cached, and are
-each seen from outside."""
+"""--data-parallel-size: two engines in one server give bit-identical results to one, sessions stay where they are
+cached, and each engine is visible in metrics."""
 
 import concurrent.futures
 import contextlib
@@ -18,7 +18,7 @@ TWO = ("--data-parallel-size", "2", "--threads", "2")
 
 
 def tokens_of(seed, count):
-    """A prompt that begins as no other seed's does."""
+    """Returns a prompt whose beginning is unique to the seed."""
     return [5 + (seed * 37 + i * (seed % 7 + 1)) % 200 for i in range(count)]
 
 
@@ -33,7 +33,7 @@ def complete(http, prompt, headers=(), **more):
 
 
 def by_engine(server, name):
-    """The values of a metric of each engine, summed over its other labels."""
+    """Returns the values of a metric per engine, summed over its other labels."""
     out = {}
     for sample, value in server.metrics().items():
         if re.match(rf"(\w+:)?{name}_total\{{", sample):
@@ -81,7 +81,7 @@ def test_requests_without_a_seed_draw_what_they_would_of_one_engine():
 
 
 def test_sessions_return_to_their_engine(one, two):
-    """Twelve conversations of five turns each, all at once: what one engine finds in its cache, two find, too."""
+    """Twelve concurrent conversations of five turns each: two engines have the same cache hits as one."""
 
     names = ("prefix_cache_hits_total", "prefix_cache_queries_total")
 
@@ -121,7 +121,7 @@ def test_a_client_names_its_engine(two):
         with pytest.raises(openai.BadRequestError) as error:
             client.completions.create(**ask, extra_headers={"X-data-parallel-rank": wrong})
         assert f"data_parallel_rank {wrong} is out of range [0, 2)." in str(error.value)
-    # As vLLM: what is no number asks for none.
+    # As in vLLM: a value that is not a number is ignored.
     client.completions.create(**ask, extra_headers={"X-data-parallel-rank": "one"})
 
 
@@ -170,7 +170,7 @@ def test_what_concerns_all_engines(two):
 
 
 def test_weights_are_held_once():
-    """In memory, not in the weight cache."""
+    """Applies to weights in memory, without the weight cache."""
     loaded = {}
     for flags in (("--threads", "2"), TWO):
         with serving(small_model(), "--no-weight-cache", "--kv-cache-memory-bytes", "2MiB", *flags) as server:
@@ -182,7 +182,7 @@ def test_weights_are_held_once():
 
 
 def cached_by(http, prompt, rank):
-    """The answer of this engine to the bit, and how many tokens of the prompt it did not have to compute."""
+    """Returns the exact answer of this engine, and the number of cached prompt tokens."""
     answer = complete(http, prompt, temperature=0, headers={"X-data-parallel-rank": str(rank)})
     choice = answer["choices"][0]
     tokens = choice["token_ids"], choice["logprobs"]["token_logprobs"]
@@ -190,8 +190,8 @@ def cached_by(http, prompt, rank):
 
 
 def after_restarts(flags, asked):
-    """What a new server answers to each (prompt, rank), with the tokens that it had cached. A row that comes later than
-    computing would is computed, so several servers may have to try."""
+    """Returns the answers of a new server to each (prompt, rank), with the number of cached tokens. A row that arrives
+    too late is recomputed instead, so several servers may be needed."""
     for _ in range(10):
         with serving(small_model(), *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
             answers = [cached_by(http, prompt, rank) for prompt, rank in asked]
@@ -211,7 +211,7 @@ def test_engines_share_a_disk(tmp_path):
             assert cached == 0
             expected.append(tokens)
         wait_for(folder, 2 * 96)
-        # An engine hears of what another has written; the file may be there a moment sooner.
+        # An engine is notified of rows that another one wrote, possibly a moment after the file exists.
         for attempt in range(20):
             shared = tokens_of(400 + attempt, 100)
             tokens, _ = cached_by(http, shared, 0)
@@ -229,7 +229,7 @@ def test_engines_share_a_disk(tmp_path):
         reset = http.post("/reset_prefix_cache")
         assert reset.status_code == 200
         assert tokens_on_disk(folder) == 0
-        # Each its own: what one has computed since, the other may find.
+        # Each engine has prompts of its own, since it may find rows that the other engine has computed since.
         for rank, prompt in enumerate(prompts):
             assert cached_by(http, prompt, rank) == (expected[rank], 0)
         wait_for(folder, 2 * 96)
@@ -242,7 +242,7 @@ def test_each_engine_keeps_to_the_cores_that_it_is_given():
     with serving(small_model(), *TWO, "--cpu-list", f"{second}|{first}") as server:
         allowed = []
         for status in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/status"):
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # it may have ended
                 allowed.append(re.search(r"^Cpus_allowed_list:\t(.*)$", status.read_text(), re.MULTILINE)[1])
         assert allowed.count(str(first)) >= 1 and allowed.count(str(second)) >= 1
         assert len(set(allowed)) > 2, "the server's own threads may run anywhere"

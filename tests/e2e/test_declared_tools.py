@@ -1,6 +1,5 @@
-"""Tools as agents declare them, with the makers' own clients: namespaces, tools of one text, tools that only a provider
-runs,
-hundreds of them; which of them may be called; and what of a request is left out is said in a header."""
+"""Tools as agents declare them, with the vendors' own clients: namespaces, free-text tools, provider-run tools, and
+hundreds of tools; restrictions on callable tools; and a header that lists the ignored parts of a request."""
 
 import json
 import re
@@ -58,7 +57,7 @@ HOSTED = [
     {"type": "file_search", "vector_store_ids": ["v"]},
     {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "linux"},
 ]
-# As Codex sends it: instructions as two messages of the developer, everything that it can do declared.
+# A request as Codex sends it: instructions in two developer messages, and all of its tools declared.
 CODEX = {
     "model": "smol",
     "stream": True,
@@ -238,7 +237,7 @@ def test_a_custom_tool_is_called_with_a_text(client, conforms):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_text_is_held_to_its_grammar(client, seed):
-    """Line ends and quotes among it, which are escapes in the call that the model writes."""
+    """The text contains line ends and quotes, which are escaped in the call that the model writes."""
     lark = 'start: "*** Begin" LF line+ "*** \\"End\\""\nline: ("+" | "-") /[a-z]{1,4}/ LF\n%import common.LF\n'
     fields = {**GREEDY, "temperature": 1, "max_output_tokens": 200}
     answer = client.responses.create(
@@ -381,7 +380,7 @@ def test_hundreds_of_tools_and_a_hundred_thousand_keys(server):
 
 
 def test_one_of_many_tools_is_forced(tmp_path):
-    """Under a template that names tools alone: their schemas would take the context."""
+    """With a template that renders only tool names, since the schemas would exceed the context."""
     names = tmp_path / "names.jinja"
     names.write_text(
         "{% for t in tools or [] %}{{ t.function.name }} {{ t.function.description }} {% endfor %}"
@@ -470,7 +469,7 @@ def test_each_sdk_reads_the_list_of_models(server):
 
 
 def test_claude_code_is_told_that_a_prompt_is_too_long_in_words_it_knows(server):
-    for words in 3000, 40000:  # counted, and too long to be
+    for words in 3000, 40000:  # short enough to be counted, and too long
         answer = httpx.post(
             server.url + "/v1/messages",
             timeout=120,
@@ -506,7 +505,7 @@ IMAGES = {
 
 
 def after_a_call(path, result):
-    """A conversation in which a tool has given these parts."""
+    """Returns a conversation in which a tool has returned these parts."""
     asks = {"role": "user", "content": "Look."}
     if path == "/v1/chat/completions":
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -523,7 +522,7 @@ def after_a_call(path, result):
 
 @pytest.mark.parametrize("path", IMAGES)
 def test_an_agent_goes_on_after_a_tool_gave_an_image(server, path):
-    """The model reads that there was one, and the client is told."""
+    """The prompt mentions that there was an image, and a header informs the client."""
 
     def ask(first):
         text = {"type": "input_text" if path == "/v1/responses" else "text"}

@@ -1,4 +1,4 @@
-"""Parallel sampling, best_of and beam search as a client sees them, and a fork bomb among other requests."""
+"""Parallel sampling, best_of and beam search from a client's view, and a fork bomb among other requests."""
 
 import json
 import threading
@@ -39,7 +39,7 @@ def stream(http, path="/v1/completions", **body):
 
 
 def test_a_stop_string_ends_a_hypothesis_of_the_search(small):
-    """A stop that is one token is what the token's id is: other hypotheses, each scored up to its stop."""
+    """A stop string of one token is equivalent to the token's id: other hypotheses, each scored up to its stop."""
     probe = complete(small, **{**ASK, "max_tokens": 6, "logprobs": 1})["choices"][0]
     token, text = probe["token_ids"][2], probe["logprobs"]["tokens"][2]
     by_id = complete(small, **ASK, stop_token_ids=[token])["choices"]
@@ -54,7 +54,7 @@ def test_a_stop_string_ends_a_hypothesis_of_the_search(small):
 
 
 def joined(events):
-    """{index: (text, ids, last choice)} of a stream."""
+    """Returns {index: (text, ids, last choice)} of a stream."""
     out = {}
     for event in events:
         for choice in event["choices"]:
@@ -70,7 +70,7 @@ def test_beams_come_ranked(small):
     length = len(small.post("/tokenize", json={"prompt": ASK["prompt"]}).json()["tokens"])
 
     def score(choice):
-        counted = len(choice["token_ids"]) - (choice["finish_reason"] == "stop")  # not the end of sequence
+        counted = len(choice["token_ids"]) - (choice["finish_reason"] == "stop")  # without the end of sequence
         return choice["cumulative_logprob"] / (length + counted)
 
     scores = [score(c) for c in choices]
@@ -238,7 +238,7 @@ def test_a_fork_bomb_is_served_or_refused_and_others_move_on(flags, served):
                 assert answer.json()["usage"]["completion_tokens"] == 128 * 64
             else:
                 assert (answer.status_code, answer.json()["error"]["param"]) == (400, "best_of"), answer.text
-        # First come, first served: whoever comes later waits for the bombs before it, and for no more.
+        # First come, first served: a later request waits only for the bombs before it.
         assert max(waits) < 60, f"{waits} (alone {alone})"
         assert server.wait_until_idle()
         held = http.get("/debug/kv").json()

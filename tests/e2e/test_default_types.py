@@ -1,6 +1,5 @@
-"""The types that --dtype auto and --kv-cache-dtype auto choose lose no more than other engines' defaults, on models
-whose
-keys and activations have large outliers, too: their distributions against those of the same file in float32."""
+"""The types chosen by --dtype auto and --kv-cache-dtype auto lose no more accuracy than the defaults of other engines,
+even on models whose keys and activations have large outliers. Distributions are compared with float32."""
 
 import functools
 import json
@@ -39,7 +38,7 @@ def measured(tmp_path_factory):
     return measure
 
 
-# Losses of llama.cpp's default on the same files (October 2026), in one or two digits: that is the margin.
+# Losses of llama.cpp's default on the same files (October 2026), to one or two digits, which is the margin.
 LLAMA_CPP = {
     "plain": 0.0011,
     "key biases": 0.0012,
@@ -58,7 +57,7 @@ def test_the_default_loses_no_more_than_llama_cpp_and_its_keys_and_values_no_mor
 
 
 def test_eight_bits_lose_where_keys_have_large_biases(measured):
-    """Why they are not the default."""
+    """The reason why 8 bits are not the default."""
     assert measured("key biases", "--kv-cache-dtype", "int8") > 10 * measured("key biases")
 
 

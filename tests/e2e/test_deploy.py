@@ -1,4 +1,4 @@
-"""What an operator gets beside the program: unit, alert rules, dashboard. Their metrics must exist."""
+"""Files for operators: systemd unit, alert rules, dashboard. The metrics that they use must exist."""
 
 import json
 import pathlib
@@ -72,7 +72,7 @@ def test_the_bill_of_materials(tmp_path):
     for relation in bill["relationships"]:
         assert {relation["spdxElementId"], relation["relatedSpdxElement"]} <= {*ids, "SPDXRef-DOCUMENT"}
     assert all(part["licenseDeclared"] != "NOASSERTION" for part in bill["packages"])
-    # The build's libraries stand in it.
+    # It lists the libraries of the build.
     text = out.read_text().lower()
     linked = re.findall(r"^pagoda_static_library\(\S+ (\S+)\)", (ROOT / "cmake/third_party.cmake").read_text(), re.M)
     assert len(linked) >= 6

@@ -1,8 +1,9 @@
-"""`--device emulated`, end to end: what a served model gives is what the goldens and the CPU say, in every mode of
-decoding, with swaps and recomputation, for any order of the device's streams; a lost device ends the server and tells
-its clients; and what a device has not is refused in one line.
+"""`--device emulated`, end to end: served answers equal the goldens and those of the CPU, in every mode of decoding,
+with swaps and recomputation, for any order of the device's streams. A lost device ends the server with an error for its
+clients. Features that devices do not support are refused in one line.
 
-The device runs in software, slowly: models and answers are small. In float32, so that its tokens are the CPU's.
+The device runs in software and is slow, so models and answers are small. They use float32, so that the tokens equal the
+CPU's.
 """
 
 import concurrent.futures
@@ -18,7 +19,7 @@ from conftest import Server, binary, serving, small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/fixtures/tiny_models"
-# Answers are told as ids; any tokenizer does.
+# Answers are compared as ids, so any tokenizer works.
 FLAGS = [
     "--tokenizer",
     str(small_model()),
@@ -33,10 +34,10 @@ FLAGS = [
     "--kv-cache-memory-bytes",
     "64KiB",
 ]
-# Or a GPU (bench/gpu/run).
+# The emulated device, or a GPU (bench/gpu/run).
 DEVICE = os.environ.get("PAGODA_TEST_DEVICE", "emulated")
 EMULATED = ["--device", DEVICE, "--emulated-device", "memory=16MiB,seed=3"]
-# A page of 4 KiB has 16 tokens of all layers.
+# A page of 4 KiB contains 16 tokens of all layers.
 VIRTUAL = [
     "--device",
     DEVICE,
@@ -45,7 +46,7 @@ VIRTUAL = [
     "--kv-manager",
     "virtual",
     *(["--kv-cache-memory-bytes", "64MiB"] if DEVICE == "cuda" else []),
-]  # its pages have 2 MiB
+]  # for GPUs, whose pages have 2 MiB
 PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(5 + 3 * i)] for i in range(4)]
 MODES = {
     "greedy": {"temperature": 0},
@@ -73,7 +74,7 @@ def ask(server, prompt, **how):
 
 
 def expect_refusal(flags, said):
-    """A server with these flags does not start, and says why in its last line."""
+    """Checks that a server with these flags does not start and states the reason in its last line."""
     done = subprocess.run(
         [binary(), "serve", TINY / "qwen3", *FLAGS, "--device", "emulated", "--port", "0", *flags],
         capture_output=True,
@@ -136,7 +137,7 @@ def test_tokens_are_those_of_the_cpu(cpu, emulated, mode):
 def test_virtual_memory_changes_no_token(emulated, virtual, mode):
     answers = [ask(server, prompt, **MODES[mode]) for server in (emulated, virtual) for prompt in PROMPTS[1:3]]
     assert [ids(answer) for answer in answers[:2]] == [ids(answer) for answer in answers[2:]]
-    if mode == "log-probabilities":  # to the bit
+    if mode == "log-probabilities":  # bit-identical
         assert [answer[0]["logprobs"] for answer in answers[:2]] == [answer[0]["logprobs"] for answer in answers[2:]]
     assert virtual.metric("kv_mapped_pages_total") > 0
 
@@ -153,7 +154,7 @@ def test_a_tensor_for_each_layer_changes_no_token(emulated):
 
 @pytest.mark.parametrize("memory", [EMULATED, VIRTUAL], ids=["paged", "virtual"])
 def test_windows_are_kv_groups_of_their_own(memory):
-    """Rows behind a window are given back while requests go on, as on the CPU."""
+    """Rows outside a window are freed while requests run, as on the CPU."""
     how = {"temperature": 0, "max_tokens": 30}
     prompts = PROMPTS[1:]
     with serving(TINY / "gemma3", *FLAGS) as server:
@@ -173,7 +174,7 @@ def test_windows_are_kv_groups_of_their_own(memory):
     ids=["recompute", "swap"],
 )
 def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
-    """Requests at once in a cache that does not hold them."""
+    """Concurrent requests in a cache that is too small for them."""
     if DEVICE == "cuda" and "virtual" in memory:
         pytest.skip("a page holds more than these requests")
     how = {"temperature": 0.8, "max_tokens": 14}
@@ -181,7 +182,7 @@ def test_preempted_answers_are_what_they_are_alone(emulated, way, memory):
     flags = [*FLAGS[:-1], *memory, "--max-model-len", "32", "--no-enable-prefix-caching"]
     with serving(TINY / "qwen3", *flags, *way) as server, concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
         seen = "swapped_in_blocks_total" if "swap" in way else "num_preemptions_total"
-        for _ in range(20):  # a GPU may be through with one before the next comes
+        for _ in range(20):  # repeated, since a GPU may finish a request before the next arrives
             together = list(pool.map(lambda at: ids(ask(server, PROMPTS[at], seed=at, **how)), range(len(PROMPTS))))
             assert together == alone
             if server.metric(seen) > 0:
@@ -223,7 +224,7 @@ def test_drafts_and_shared_prefixes_change_no_token(emulated):
 
 
 def test_tiles_and_8_bit_caches_give_the_same_answers_paged_virtual_alone_and_together():
-    """Attention by tiles is over bfloat16; a cache of 8 bits has the plain kernels. Chunks of 16 tokens."""
+    """Tiled attention uses bfloat16; 8-bit caches use the plain kernels. Chunks have 16 tokens."""
     for how in (["--dtype", "bfloat16", "--device-attention", "tiles"], ["--kv-cache-dtype", "int8"]):
         answers = []
         for memory in (EMULATED, VIRTUAL):

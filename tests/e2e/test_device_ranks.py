@@ -1,6 +1,7 @@
-"""`--tensor-parallel-size 2 --device emulated`, end to end: the answers, and their log-probabilities to the bit, are
-those of one device, in every mode of decoding, with swaps and recomputation, drafts, windows and virtual memory; it
-sleeps and wakes; a device that is lost ends the server and tells its clients; what it has not is refused in one line.
+"""`--tensor-parallel-size 2 --device emulated`, end to end: answers equal those of one device, with bit-identical
+log-probabilities, in every mode of decoding, with swaps and recomputation, drafts, windows and virtual memory. Sleep
+and wake-up work. A lost device ends the server with an error for its clients. Unsupported features are refused in one
+line.
 """
 
 import concurrent.futures
@@ -155,7 +156,7 @@ def test_a_lost_device_ends_the_server_and_tells_its_client():
             seen = "".join(answer.iter_text())
         assert "The engine has stopped." in seen
         assert server.process.wait(60) != 0
-    # Each rank loses its own: whichever is first names the cause.
+    # Each rank loses its device; the first rank that does names the cause.
     assert any("the emulated device is lost, as asked, in launch 200" in line for line in server.log), "".join(
         server.log
     )

@@ -1,8 +1,8 @@
-"""Tiers behind a device's KV cache: --kv-offloading-size, --kv-disk, --kv-transfer-config and --data-parallel-size
-with `--device emulated`. What comes back from CPU memory, a disk or another server has the bits that computing gives;
-engines on devices of their own give them, too; sleep, replay and aborts work as without.
+"""Tiers behind a device's KV cache: --kv-offloading-size, --kv-disk, --kv-transfer-config and --data-parallel-size with
+`--device emulated`. Rows from CPU memory, a disk or another server are bit-identical to computed rows, also with an
+engine per device. Sleep, replay and aborts work as without tiers.
 
-The device runs in software, slowly: models and answers are small.
+The device runs in software and is slow, so models and answers are small.
 """
 
 import concurrent.futures
@@ -35,7 +35,7 @@ PROMPTS = [[(7 * i + 5 * at) % 60 + 3 for at in range(26 + i)] for i in range(4)
 
 
 def ask(server, prompt, rank=None, **how):
-    """Tokens and log-probabilities, and how many tokens were not computed."""
+    """Returns tokens, log-probabilities, and the number of prompt tokens that were not computed."""
     body = {"prompt": prompt, "max_tokens": 6, "ignore_eos": True, "return_token_ids": True, "logprobs": 1, "seed": 1}
     headers = {} if rank is None else {"X-data-parallel-rank": str(rank)}
     answer = httpx.post(server.url + "/v1/completions", json={**body, **how}, headers=headers, timeout=300)
@@ -48,13 +48,13 @@ def ask(server, prompt, rank=None, **how):
 
 @pytest.fixture(scope="module")
 def wanted():
-    """The answers without any cache."""
+    """Answers without any cache."""
     with serving(MODEL, *FLAGS, *EMULATED, "--kv-cache-memory-bytes", "64KiB", "--no-enable-prefix-caching") as server:
         return [ask(server, prompt)[0] for prompt in PROMPTS]
 
 
 def ask_until_brought(server, wanted, **how):
-    """Sessions return until one of them finds rows in a tier: what comes later than computing is computed."""
+    """Repeats sessions until one finds rows in a tier; rows that would arrive too late are recomputed instead."""
     deadline = time.monotonic() + 120
     while True:
         assert [ask(server, prompt, **how)[0] for prompt in PROMPTS] == wanted
@@ -68,10 +68,10 @@ def test_what_was_evicted_is_found_again(tmp_path, wanted, pool):
     log = tmp_path / "run.log"
     with serving(MODEL, *FLAGS, *pool, "--kv-offloading-size", "4MiB", "--record", log) as server:
         ask_until_brought(server, wanted)
-        with concurrent.futures.ThreadPoolExecutor(8) as threads:  # they wait, share and give way
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:  # requests wait, share rows and are preempted
             together = list(threads.map(lambda i: ask(server, PROMPTS[i % 4])[0], range(12)))
         assert together == [wanted[i % 4] for i in range(12)]
-        # A client that leaves while its rows are on their way.
+        # A client that disconnects while its rows are being loaded.
         for prompt in PROMPTS:
             with contextlib.suppress(httpx.TimeoutException):
                 httpx.post(server.url + "/v1/completions", json={"prompt": prompt, "max_tokens": 30}, timeout=0.02)
@@ -101,13 +101,13 @@ def test_a_disk_is_found_by_the_next_server_and_after_sleep(tmp_path, wanted):
         ask_until_brought(second, wanted)
         before = second.metric("external_prefix_cache_hits_total")
         deadline = time.monotonic() + 120
-        while second.metric("external_prefix_cache_hits_total") == before:  # from memory that is new
+        while second.metric("external_prefix_cache_hits_total") == before:  # from newly allocated memory
             assert time.monotonic() < deadline
             for action in ("sleep?level=1", "wake_up"):
                 done = httpx.post(f"{second.url}/{action}", timeout=60)
                 assert done.status_code == 200, done.text
             assert [ask(second, prompt)[0] for prompt in PROMPTS] == wanted
-    # The CPU's bits are others.
+    # The CPU's results differ in their last bits.
     on_cpu = [flag if flag != DEVICE else "cpu" for flag in FLAGS]
     with serving(MODEL, *on_cpu, "--kv-cache-memory-bytes", "64KiB", "--kv-disk", str(folder)) as other:
         assert [ask(other, prompt)[1] for prompt in PROMPTS] == [0] * 4

@@ -1,4 +1,4 @@
-"""Every command that the README and the pages of docs/ show is there, and knows the flags that it is shown with."""
+"""Every command in the README and the pages of docs/ exists and accepts the flags that are shown with it."""
 
 import fnmatch
 import functools
@@ -13,13 +13,13 @@ from conftest import ROOT, binary
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))]
 PROGRAMS = ("pagoda", "build/pagoda")
 FOLDERS = ("script/", "bench/", "tools/")
-# Programs of others that pages start.
+# Programs of other projects that pages run.
 OTHERS = ("curl", "mpirun", "pip", "apt", "tar", "podman", "kubectl", "systemctl", "cmake")
 
 
 def shown_commands(page, others=()):
-    """The commands of a page: indented or fenced lines that begin with one of ours, or of `others`, comments taken
-    off."""
+    """Returns the commands of a page without comments: indented or fenced lines that begin with a program of Pagoda or
+    one of `others`."""
     lines, fenced = [], False
     for line in (ROOT / page).read_text().splitlines():
         if line.startswith("```"):
@@ -49,7 +49,7 @@ def help_of(*command):
 
 
 def names_of(line):
-    """`pagoda simulate, plan` names two commands."""
+    """Returns the names of a line that may name several commands, such as `pagoda simulate, plan`."""
     head = re.match(r"\S+ ([a-z-]+(?:, [a-z-]+)*)", line)
     assert head, line
     return head[1].split(", ")
@@ -82,7 +82,7 @@ def test_commands_and_flags_are_there(page, lines):
                 for p in (ROOT / "tools/run_tests.py", ROOT / "script/setup")
                 if first in ("script/test", "script/server") and p.exists()
             )
-            if first == "script/server":  # serve reads the rest
+            if first == "script/server":  # its other arguments are those of serve
                 source += help_of("serve")
             for flag in flags:
                 assert flag in source, f"{page}: {line}: {flag}"
@@ -91,7 +91,7 @@ def test_commands_and_flags_are_there(page, lines):
 def test_no_page_is_longer_than_200_lines():
     texts = {page: (ROOT / page).read_text() for page in PAGES}
     written = {
-        page: re.sub(r"```diff\n.*?```", "", text, flags=re.S)  # code to apply, not to read
+        page: re.sub(r"```diff\n.*?```", "", text, flags=re.S)  # diffs are applied by another test
         for page, text in texts.items()
         if "<!-- made by `pagoda man" not in text
     }

@@ -1,5 +1,6 @@
-"""The commands of the README and of docs/ run as they stand there, page by page, each page in a folder of its own: with
-the default model for MODEL, a hub on loopback, free ports, `…` taken for nothing more, and a few requests for many."""
+"""Runs the commands of the README and of docs/ as written, page by page, each page in a folder of its own. MODEL is
+replaced by the default model, the hub by one on loopback, ports by free ones, `…` by nothing, and large numbers of
+requests by small ones."""
 
 import json
 import os
@@ -17,7 +18,7 @@ from test_pull import REPO, Hub
 from test_ranks_over_mpi import ENV as MPI_ENV
 from test_ranks_over_mpi import NO_MPI, has_mpi
 
-# By whom the others are run; every other command of a page runs here.
+# Commands that other tests run. All other commands of a page run here.
 RUN_BY = {
     "script/server": "CI and every user",
     "script/build": "script/server",
@@ -39,7 +40,7 @@ RUN_BY = {
 }
 RUN_HERE = (*PROGRAMS, "curl", "mpirun")
 NEEDS_A_GPU = "--device cuda"
-# Names that pages shorten, and commands that take minutes.
+# Replacements for names that pages shorten, and for commands that take minutes.
 STANDS_FOR = {
     "pagoda perplexity MODEL": "pagoda perplexity MODEL -f text.txt",
     "pagoda bench": "pagoda bench --help",
@@ -78,7 +79,7 @@ STANDS_FOR = {
 class Page:
     def __init__(self, folder, hub):
         self.folder, self.server = folder, None
-        self.left_out = ""  # why some of its lines could not run here
+        self.left_out = ""  # the reason why some lines could not run
         shutil.copy(small_model(), folder / "small.gguf")
         self.env = {
             **os.environ,
@@ -110,7 +111,7 @@ class Page:
         return [str(binary()), *(str(default_model()) if word == "MODEL" else self.vectors(word) for word in words[1:])]
 
     def vectors(self, word):
-        """Models of vectors by their names: small ones of the same kind."""
+        """Replaces the names of embedding models by small models of the same kind."""
         kind = {
             "BAAI/bge-small-en-v1.5": "bert",
             "Qwen/Qwen3-Embedding-0.6B": "qwen3",
@@ -132,7 +133,7 @@ class Page:
             return self.serve(words[2:])
         if words[1:3] == ["bench", "serve"]:
             words += ["--base-url", self.server.url]
-        if words[1] == "launch":  # the programs are not here: what would be run is printed
+        if words[1] == "launch":  # the programs are not installed, so the command is only printed
             words = [*words[:3], "--print", "--url", self.server.url]
         done = subprocess.run(
             words,
@@ -176,11 +177,11 @@ class Page:
         server.stop()
 
     def serve(self, words):
-        """Until it listens; it is stopped by the next server of the page, or with the page."""
+        """Starts a server and waits until it listens. It runs until the next server of the page, or the page's end."""
         self.stop()
         model, flags = (words[0], words[1:]) if not words[0].startswith("-") else (default_model(), words)
         kind = SecureServer if "--ssl-certfile" in flags else Server
-        # Behind the page's own --host: the last one counts.
+        # After the page's own --host: the last one takes effect.
         self.server = kind(
             model, *flags, "--host", "127.0.0.1", "--port", "0", launcher=("env", "-C", self.folder), env=self.env
         )
@@ -206,7 +207,7 @@ def test_the_commands_of_a_page_run(page, lines, tmp_path):
     finally:
         shown.stop()
         hub.stop()
-    if shown.left_out:  # the others ran
+    if shown.left_out:  # the other lines ran
         pytest.skip(shown.left_out)
 
 

@@ -1,6 +1,6 @@
-"""The blocks of the README and of docs/ that are no commands (those run in test_docs_run.py): programs run, files are
-read by
-whatever reads them. What is left over is named here with its reason, so that a new block is either run or explained."""
+"""The blocks of the README and of docs/ that are not commands (commands run in test_docs_run.py): programs are run, and
+files are read by the program that uses them. The other blocks are listed here with a reason, so that a new block is
+either run or explained."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ import yaml
 from conftest import ROOT, binary, serving, small_model
 from test_docs import FOLDERS, OTHERS, PAGES, PROGRAMS
 
-# (page, beginning of the block): why nothing runs it here.
+# (page, beginning of the block): the reason why the block is not run here.
 NOT_RUN = {
     ("README.md", '{"id":"chatcmpl'): "an answer; its text and times are of one run",
     ("docs/clients.md", "location / {"): "nginx's, which is not among the packages",
@@ -43,7 +43,7 @@ RUN_BELOW = {
 
 
 def blocks(page):
-    """Indented or fenced blocks that hold no command."""
+    """Returns the indented or fenced blocks that contain no command."""
     found, block, fenced, before, drawing = [], [], False, "", False
     for line in [*(ROOT / page).read_text().splitlines(), ""]:
         if line.startswith("```"):

@@ -1,4 +1,4 @@
-"""Where an answer ends: GGUF files whose eos is the end of a document know the end of a turn by its name alone."""
+"""End of answers: in GGUF files whose eos is the end of a document, the end of a turn is found only by its name."""
 
 import httpx
 import pytest

@@ -1,7 +1,6 @@
-"""Expressions and grammars, by hand and drawn at random, against independent readers of them: Python's `regex` and
-lark. A random model's whole answers are taken by the reader; of those that `max_tokens` ends, `regex` can say whether
-they
-are the beginning of one."""
+"""Handwritten and random expressions and grammars, checked with independent parsers: Python's `regex` and lark. They
+must accept all complete answers of a random model. For answers cut off by `max_tokens`, `regex` checks that they are
+the beginning of a match."""
 
 import concurrent.futures
 import random
@@ -89,7 +88,7 @@ def test_every_answer_matches_the_expression(http):
     expressions = EXPRESSIONS + [draw_expression(draw) for _ in range(150)]
     wholes = {}
     for form, text, whole in say_all(http, [{"guided_regex": one} for one in expressions if one], 4):
-        # As JavaScript has it: \d and \w are of ASCII, white space is not; a dot is any character.
+        # As in JavaScript: \d and \w are limited to ASCII, \s is not; a dot matches any character.
         spelled = form["guided_regex"].replace(r"\s", f"[{SPACE}]").replace(r"\S", f"[^{SPACE}]")
         reader = regex.compile(spelled, regex.ASCII | regex.DOTALL | regex.V0)
         assert reader.fullmatch(text, partial=not whole), (form, text, whole)
@@ -99,7 +98,7 @@ def test_every_answer_matches_the_expression(http):
     ]
 
 
-# Each written for lark; where there is a second text, the same in GBNF.
+# Each grammar is written for lark; a second text is the same grammar in GBNF.
 GRAMMARS = [
     ('start: "a" ("b" | "c")* "d"', 'root ::= "a" ("b" | "c")* "d"'),
     (
@@ -125,7 +124,7 @@ GRAMMARS = [
 
 
 def draw_grammar(draw):
-    """The same in lark's words and in GBNF's."""
+    """Returns a random grammar in lark's syntax and in GBNF."""
     names = [f"r{i}" for i in range(draw.randrange(1, 5))]
 
     def item(level, depth=0):
@@ -150,7 +149,7 @@ def draw_grammar(draw):
     of_lark, of_gbnf = ["start: r0"], ["root ::= r0"]
     for level, name in enumerate(names):
         choices = [sequence(level) for _ in range(draw.randrange(1, 4))]
-        if draw.random() < 0.4:  # nested in itself
+        if draw.random() < 0.4:  # recursive
             choices.append((f'"<" {name} ">"', f'"<" {name} ">"'))
         sides = [" | ".join(side) for side in zip(*choices)]
         of_lark.append(f"{name}: {sides[0]}")

@@ -1,4 +1,4 @@
-"""vLLM's extensions of the completions body, and what evaluation harnesses rely on."""
+"""vLLM's extensions of the completions body, and features that evaluation harnesses rely on."""
 
 import math
 
@@ -106,7 +106,7 @@ def test_bad_words_do_not_appear(http):
 
 
 def test_what_others_do_changes_nothing(http):
-    """The same request alone and among others: the same tokens and the same bits of log-probability."""
+    """A request gets the same tokens and bit-identical log-probabilities alone and among others."""
     import concurrent.futures
 
     ask = dict(

@@ -1,4 +1,4 @@
-"""Tenants share the machine by turns: a light client beside a heavy one, and the bits stay what they were."""
+"""Fair shares between tenants: a light client is served promptly beside a heavy one, and answers do not change."""
 
 import concurrent.futures
 import threading
@@ -11,7 +11,7 @@ BODY = {"prompt": "Once upon a time there was a small house", "max_tokens": 24, 
 
 
 def client_at(address, url):
-    """A client of its own address, and so a tenant of its own: there are no keys here."""
+    """Returns a client with a separate address, which makes it a separate tenant, since there are no keys."""
     return httpx.Client(
         base_url=url,
         timeout=300,
@@ -64,7 +64,7 @@ def test_a_light_client_beside_a_heavy_one():
                 stop.set()
         print(f"light alone {max(alone):.2f} s, beside heavy {sorted(beside)}")
         assert waiting > 10, "else there is nothing to show"
-        # In order of arrival it would be some 30 answers; here it is a step or two, on a machine that others use, too.
+        # In order of arrival, it would wait for some 30 answers; here it waits for a step or two, on a busy machine.
         assert sorted(beside)[len(beside) // 2] < 2 * max(alone) + 1.5
         assert beside_answer == alone_answer
         assert {status for status, _ in answers} == {200}

@@ -1,4 +1,4 @@
-"""What a newcomer types wrong: one line each, which says what is wrong, where, and what to do; exit code 2."""
+"""Mistakes of new users: each gives one line that says what is wrong, where, and what to do; exit code 2."""
 
 import json
 import socket
@@ -56,7 +56,7 @@ def test_too_little_memory_is_not_blamed_on_a_flag():
     command = f"ulimit -v 300000; exec {binary()} chat {default_model()} -q hi"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    # Which memory is the first not to fit depends on whether the weights are packed already.
+    # The allocation that fails first depends on whether the weights are packed already.
     assert "not enough memory" in done.stderr and "ulimit -v" in done.stderr, done.stderr
     assert "--" not in done.stderr, done.stderr
 

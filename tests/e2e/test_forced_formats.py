@@ -1,5 +1,5 @@
-"""Forced calls in every format's own form: a random model that must call a tool
-does, with arguments of the tool's schema, whole and streamed. Harmony by its tokens."""
+"""Forced tool calls in every format: a random model that must call a tool does so, with arguments that match the tool's
+schema, whole and streamed. Harmony is recognised by its tokens."""
 
 import json
 import re
@@ -36,7 +36,7 @@ SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in 
 
 
 def formats():
-    """As docs/tools.md lists them."""
+    """Returns the formats listed in docs/tools.md."""
     page = (ROOT / "docs/tools.md").read_text()
     table = page[page.index("| `--tool-call-parser` | models |") :]
     names = [
@@ -51,7 +51,7 @@ def formats():
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
     path = tmp_path_factory.mktemp("forced") / "plain.jinja"
-    # It names the tools, or they would be written before the conversation and take most of the small model's context.
+    # The template mentions tools. Otherwise they would be inserted before the conversation and fill the small context.
     path.write_text(
         "{% for t in tools or [] %}{{ t.function.name }} {{ t.function.description }} {% endfor %}"
         "{% for m in messages %}{{ m.content }}\n{% endfor %}"
@@ -78,7 +78,7 @@ def ask(http, seed, stream=False, **fields):
 
 
 def joined(lines):
-    """A stream as the message it tells, and in how many pieces the arguments came."""
+    """Returns the message of a stream, and the number of chunks with arguments."""
     message, pieces, reason = {"content": "", "tool_calls": []}, 0, None
     for line in lines.splitlines():
         if not line.startswith("data: {"):
@@ -104,7 +104,7 @@ def test_a_forced_call_is_valid(template, name):
         ) as server,
         httpx.Client(base_url=server.url, timeout=120) as http,
     ):
-        if name == "openai":  # this vocabulary has none of its tokens; below is one that has
+        if name == "openai":  # this vocabulary has none of its tokens; a test below uses one that has them
             assert ask(http, 0).status_code == 400
             return
         called = set()

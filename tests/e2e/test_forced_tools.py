@@ -1,6 +1,5 @@
-"""Calls that a grammar holds: tool_choice required and named, strict arguments, one call or several, streamed while
-they
-are written; and how long a model may reason. The default model and a random one: neither knows what a tool is."""
+"""Tool calls constrained by a grammar: tool_choice required and named, strict arguments, one call or several, streamed
+as they are generated; and limits on reasoning. Neither the default model nor the random one knows about tools."""
 
 import json
 
@@ -99,7 +98,7 @@ def test_named_calls_this_one_once(client, tool):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_same_call_again_ends_the_answer(client, stream):
-    """A tool without arguments can only be called in one way: what small models do until their tokens end."""
+    """A tool without arguments can be called in only one way, which small models would repeat until max_tokens."""
     for fields in {"temperature": 0}, {"temperature": 1, "seed": 3}:
         answer = ask(client, tools=[NOW], tool_choice="required", max_tokens=400, stream=stream, **fields)
         if stream:
@@ -211,7 +210,7 @@ def test_openai_parses_calls_into_pydantic_models(client):
 
 
 def agent_loop(client, seed):
-    """Three calls, each answered, and a last word."""
+    """Runs three calls with results, and a final message."""
     messages = [{"role": "user", "content": "Add some numbers with the tool, then say what you found."}]
     for _ in range(3):
         choice = ask(
@@ -324,7 +323,7 @@ def test_a_schema_that_is_not_held_is_any_object_unless_it_is_strict(client):
 
 @pytest.fixture(scope="module")
 def thinker(tmp_path_factory):
-    """A model that is made to reason: the template opens the reasoning."""
+    """A model that is forced to reason, because the template opens the reasoning."""
     template = tmp_path_factory.mktemp("thinks") / "thinks.jinja"
     template.write_text(
         "{{ messages[-1]['content'] }}{% if enable_thinking is not defined or enable_thinking %}<think>\n"
@@ -408,7 +407,7 @@ def test_thinking_is_switched_by_all_names(thinker, fields, thinks):
 
 
 def test_automatic_calls_are_held_once_they_begin(thinker):
-    """A random model never begins one: it is made to by what it is biased to write, which the grammar lets through."""
+    """A random model never begins a call by itself: a logit bias makes it do so, which the grammar allows."""
     text = "<tool_call>"
     ids = thinker.post("/tokenize", json={"prompt": text, "add_special_tokens": False}).json()["tokens"]
     seen = 0

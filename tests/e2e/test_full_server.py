@@ -1,4 +1,4 @@
-"""Connections and bodies that are held, and never used, leave the server to the others."""
+"""Connections and bodies that clients hold without using them do not block other clients."""
 
 import contextlib
 import socket
@@ -21,7 +21,7 @@ def connect(port):
 
 
 def ask(client, path="/health"):
-    """The status of a request on a connection that is kept; None: it has been closed."""
+    """Returns the status of a request on a persistent connection; None if the connection has been closed."""
     try:
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         data = b""
@@ -33,7 +33,7 @@ def ask(client, path="/health"):
 
 
 def hold(port, size=1000):
-    """A connection that is busy for as long as it likes: the server waits for its body."""
+    """Returns a connection that stays busy, since the server waits for the rest of its body."""
     client = connect(port)
     client.sendall(HELD % size)
     assert client.recv(100).startswith(b"HTTP/1.1 100"), "it is being read"
@@ -67,7 +67,7 @@ def status(url, path):
 
 
 def test_idle_connections_make_room_the_oldest_first():
-    # 4,096 idle ones, without a key, and everyone got 503.
+    # Regression: with 4,096 idle connections without a key, every client got 503.
     with (
         serving(small_model(), "--max-connections", "40", "--keep-alive-timeout", "3600") as server,
         contextlib.ExitStack() as stack,
@@ -92,7 +92,7 @@ def test_among_busy_connections_health_and_the_operator_are_answered(tmp_path):
         busy = [stack.enter_context(hold(server.port)) for _ in range(4)]
         beyond = stack.enter_context(connect(server.port))
         assert ask(beyond) == 200 and ask(beyond, "/v1/models") == 503
-        # More than the reserve holds: they are idle, and make room again.
+        # More than the reserve can hold: they are idle and are closed to make space.
         for _ in range(40):
             stack.enter_context(connect(server.port))
         assert eventually(lambda: status(server.url, "/health") == 200)
@@ -106,8 +106,8 @@ def test_among_busy_connections_health_and_the_operator_are_answered(tmp_path):
 
 
 def ends(client, first=b""):
-    """Whether the server gives up a body of which a byte comes now and then, and says why, if that can still be
-    heard."""
+    """Returns whether the server gives up a body of which a byte arrives now and then, and states the reason, if the
+    answer can still be received."""
     end = time.monotonic() + PATIENCE_S
     try:
         client.sendall(first)
@@ -122,9 +122,9 @@ def ends(client, first=b""):
 
 
 def test_a_body_that_drips_in_ends():
-    # 14 connections held 256 MiB with a byte every ten seconds each.
+    # Regression: 14 connections occupied 256 MiB by sending a byte every ten seconds each.
     with serving(small_model(), "--body-timeout", "2") as server, contextlib.ExitStack() as stack:
         assert ends(stack.enter_context(hold(server.port, 8 << 20)))
-        # A fast beginning is no credit for the rest.
+        # A fast beginning does not extend the limit for the rest.
         assert ends(stack.enter_context(hold(server.port, 8 << 20)), b" " * (4 << 20))
         assert ask(stack.enter_context(connect(server.port))) == 200

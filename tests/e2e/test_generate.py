@@ -1,4 +1,4 @@
-"""`pagoda generate` and where its input comes from."""
+"""`pagoda generate` and the sources of its input."""
 
 import json
 import os

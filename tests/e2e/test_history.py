@@ -1,4 +1,4 @@
-"""What clients send back of earlier turns: whatever a model has written, the conversation goes on."""
+"""Earlier turns that clients send back: whatever a model has written, the conversation can continue."""
 
 import json
 
@@ -6,7 +6,7 @@ import httpx
 import pytest
 from conftest import default_model, serving
 
-# Calls, results and null contents as Qwen 3's template shows them, and its refusals.
+# Calls, results and null contents as Qwen 3's template renders them, and its errors.
 TEMPLATE = """
 {%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
 {%- for m in messages %}
@@ -17,7 +17,7 @@ TEMPLATE = """
 </tool_call>{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-# The same where arguments are walked through.
+# The same for a template that iterates over arguments.
 WALKS = TEMPLATE.replace(
     "{% if call.function.arguments is string %}{{ call.function.arguments }}{% else %}{{ call.function.arguments |"
     " tojson }}{% endif %}",

@@ -1,6 +1,5 @@
-"""Bodies that mean harm, to every protocol: each is answered with an error in the protocol's form or with an answer, in
-bounded time
-and memory, and a neighbour's answers stay what they were."""
+"""Hostile bodies for every protocol: each gets an error in the protocol's form or an answer, within bounded time and
+memory, and the answers of other clients do not change."""
 
 import json
 import os
@@ -37,7 +36,7 @@ TAG = {
         "tags": [{"begin": "<f>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</f>"}],
     },
 }
-# A body of each route that has much in it; what is wrong is put into a copy.
+# A body with many fields for each route. Wrong values are put into copies.
 GOOD = {
     "/v1/completions": {
         "prompt": ["Once", "upon"],
@@ -198,7 +197,7 @@ def changed(body, path, new):
 def hostile(good):
     yield from RAW
     draw, spots = random.Random(5), [path for path in places(good) if path]
-    for path in spots:  # every place has some strange values, another choice at each
+    for path in spots:  # every place gets some strange values, a different choice at each
         for new in draw.sample(STRANGE, 5):
             yield json.dumps(changed(good, path, new)).encode()
     for _ in range(25):
@@ -214,7 +213,7 @@ def resident_mib(process):
 
 
 def said(path, answer):
-    """The error's message, where this protocol has it."""
+    """Returns the error message, from its place in this protocol."""
     body = answer.json()
     if path.startswith("/api/"):
         assert isinstance(body["error"], str) and body["error"], answer.text
@@ -233,7 +232,7 @@ def house(tmp_path_factory):
         yield server
 
 
-# Formats that a grammar knows to write, has no words for, and that are read by token.
+# Formats that a grammar can write, that it cannot write, and that are parsed by token.
 @pytest.fixture(
     scope="module",
     params=[("qwen3_coder", "qwen3"), ("kimi_k3", "kimi_k3"), ("openai", "")],

@@ -1,4 +1,4 @@
-"""One client costs nobody else anything: what stopped or killed the server for all, each tried from outside."""
+"""A hostile client does not affect others: each test repeats an attack that once stopped or killed the server."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def request(path, body):
 
 
 def post(port, path, body, receive_buffer=0, source=None):
-    """Sends a request and reads nothing."""
+    """Sends a request without reading the answer."""
     client = socket.socket()
     if receive_buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -49,7 +49,8 @@ def post(port, path, body, receive_buffer=0, source=None):
 
 
 def test_giant_answers_that_nobody_reads_are_bounded():
-    # Each is some 25 MB of JSON; readers that take nothing held all of it, twice, and /health waited for seconds.
+    # Each answer is some 25 MB of JSON. With clients that do not read, the server held each twice, and /health waited
+    # for seconds.
     body = json.dumps({"prompt": [[7] * 100] * 200, "max_tokens": 1, "prompt_logprobs": 20}).encode()
     with serving(small_model(), "--max-answer-memory", "32MiB") as server:
         httpx.post(server.url + "/v1/completions", json=BODY)
@@ -80,7 +81,7 @@ def test_giant_answers_that_nobody_reads_are_bounded():
 
 
 def test_text_endpoints_have_bounds():
-    # 30 MB of blanks to /tokenize held the one worker for ten seconds.
+    # 30 MB of blanks to /tokenize blocked the only worker for ten seconds.
     with serving(small_model()) as server:
 
         def status(path, body):
@@ -100,10 +101,10 @@ def bytes_of_bodies(server):
 
 
 def test_a_short_request_overtakes_long_ones():
-    # One worker read for everybody, in order.
+    # A single worker parsed all requests, in order.
     long, short = (request("/tokenize", json.dumps({"prompt": text}).encode()) for text in ("a b" * 300_000, "a"))
     with serving(small_model()) as server:
-        for _ in range(20):  # until the machine lets the short one come before the long ones are done
+        for _ in range(20):  # until the short request arrives before the long ones are done
             with contextlib.ExitStack() as stack:
                 clients = [
                     stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
@@ -114,7 +115,7 @@ def test_a_short_request_overtakes_long_ones():
                 deadline = time.monotonic() + 60
                 while bytes_of_bodies(server) < 24 * 900_000:
                     assert time.monotonic() < deadline
-                for client in clients[1:]:  # all of them come first
+                for client in clients[1:]:  # all of these arrive first
                     client.sendall(long[-1:])
                 clients[0].sendall(short)
                 assert clients[0].recv(65536).startswith(b"HTTP/1.1 200")
@@ -130,7 +131,7 @@ def thread_seconds(process, thread):
 
 
 def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
-    # While one was made, /health waited for seconds. 20 MB of JSON, of which the I/O thread only writes.
+    # While such an answer was serialised, /health waited for seconds. 20 MB of JSON, which the I/O thread only sends.
     body = json.dumps({"prompt": [[7] * 400] * 40, "max_tokens": 1, "prompt_logprobs": 20}).encode()
     with serving(small_model()) as server:
 
@@ -151,11 +152,11 @@ def test_giant_answers_are_not_built_by_the_thread_that_serves_all():
 
 
 def test_one_peer_cannot_hold_all_room_for_bodies():
-    # 256 MiB of unfinished bodies gave everyone else 503.
+    # 256 MiB of unfinished bodies gave all other clients 503.
     start = b'{"prompt":"'
     with serving(small_model()) as server:
         holders = []
-        for size in [20 << 20] * 14 + [4 << 20] * 6:  # until there is no room for the body below
+        for size in [20 << 20] * 14 + [4 << 20] * 6:  # until there is no space for the body below
             unfinished = start + b"a" * size
             client = socket.socket()
             client.bind(("127.0.0.2", 0))
@@ -168,7 +169,7 @@ def test_one_peer_cannot_hold_all_room_for_bodies():
             try:
                 client.sendall(head.encode() + unfinished)
             except OSError:
-                pass  # refused on the way
+                pass  # refused while it is sent
             holders.append(client)
         large = b'{"max_tokens":1,"prompt":"hi"' + b" " * 5_000_000 + b"}"
         answer = httpx.post(
@@ -180,7 +181,7 @@ def test_one_peer_cannot_hold_all_room_for_bodies():
 
 
 class PipedServer:
-    """A server whose log somebody stops reading once it has started."""
+    """A server whose log is no longer read after the start."""
 
     def __enter__(self):
         self.process = subprocess.Popen(
@@ -201,7 +202,7 @@ class PipedServer:
 
 
 def test_a_log_reader_that_has_gone_costs_lines_alone():
-    # The next line was SIGPIPE, and every stream cut.
+    # The next log line raised SIGPIPE and cut every stream.
     with PipedServer() as server:
         server.process.stderr.close()
         for _ in range(20):
@@ -223,7 +224,7 @@ def test_a_log_reader_that_stands_still_costs_lines_alone():
 
 
 def test_sighup_cuts_no_stream():
-    # It ended the server at once.
+    # This ended the server at once.
     with serving(small_model()) as server:
         events = []
 
@@ -252,7 +253,7 @@ HOSTILE = [  # these took 11 s, 5 s and 3 s
 
 @pytest.mark.parametrize("template", HOSTILE)
 def test_a_template_has_little_time(tmp_path, template):
-    # Templates had steps and bytes, but no time.
+    # Templates had limits on steps and bytes, but not on time.
     path = tmp_path / "template.jinja"
     path.write_text(template)
     with serving(small_model(), "--chat-template", str(path)) as server:
@@ -267,7 +268,7 @@ def test_a_template_has_little_time(tmp_path, template):
 
 
 def raw(port, *pieces, end=False):
-    """All that comes back, in which a server that wants more is given up after a while."""
+    """Returns everything that the server sends; stops waiting after a while if the server expects more input."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         for piece in pieces:
             client.sendall(piece)
@@ -283,7 +284,7 @@ def test_details_of_http(small_server):
     port, body = small_server.port, json.dumps(BODY).encode()
     fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     ended = raw(port, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + fields + b"\r\n" + body, end=True)
-    # It has said all, and waits for its answer; whether it is still there it is asked by a 100.
+    # The client has sent everything and waits for the answer. A 100 tests whether it is still connected.
     assert b"HTTP/1.1 200 " in ended and b'"choices"' in ended
     old = raw(port, b"POST /v1/completions HTTP/1.0\r\nExpect: 100-continue\r\n" + fields + b"\r\n" + body)
     assert old.split()[1] == b"200", "no 100 for HTTP/1.0"

@@ -1,6 +1,5 @@
-"""500 schemas, expressions and grammars that mean harm: each is served or refused by name within seconds, and whoever
-comes
-beside them gets the same answer as before."""
+"""500 hostile schemas, expressions and grammars: each is served or refused by name within seconds, and other clients
+get the same answers as before."""
 
 import concurrent.futures
 import copy
@@ -107,7 +106,7 @@ GRAMMARS = [
 
 
 def mutate(value, draw, depth=0):
-    """Another value in one place."""
+    """Replaces the value in one place."""
     words = [
         "type",
         "properties",
@@ -238,7 +237,7 @@ def test_hostile_grammars_cost_their_sender_alone():
 
 
 def test_a_server_is_idle_once_it_has_answered_what_it_refused():
-    """Nothing is computed for whoever has an answer: processor time stops, and others are served at once."""
+    """Nothing is computed for a request that has been answered: CPU time stops, and others are served at once."""
 
     def processor_s(server):
         return sum(
@@ -263,7 +262,7 @@ def test_a_server_is_idle_once_it_has_answered_what_it_refused():
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             codes = list(pool.map(send, BEASTS * 2))
         assert codes.count(400) > len(BEASTS) / 2, codes
-        for _ in range(20):  # seconds, on a machine that does other things, too
+        for _ in range(20):  # up to 20 tries, on a busy machine
             before = processor_s(server)
             time.sleep(1)
             spent = processor_s(server) - before

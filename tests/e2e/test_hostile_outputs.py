@@ -1,6 +1,5 @@
-"""What a model writes may mean harm: markup that never ends, nests without end, repeats or is torn. Every format reads
-it in
-time linear in its length, loses nothing that is text, and costs whoever is beside it nothing."""
+"""Hostile model outputs: markup that never ends, nests deeply, repeats or is cut. Every format parses them in time
+linear in their length and loses no text, and other requests are not affected."""
 
 import json
 import random
@@ -74,7 +73,7 @@ MARKUP = [
 
 
 def hostile():
-    """Long ones of each marker, nested and repeated; then any mixture of them."""
+    """Returns long outputs of each marker, nested and repeated, then random mixtures of markers."""
     draw = random.Random(3)
     for text in MARKUP:
         yield text + "x" * LONG
@@ -130,12 +129,12 @@ def test_every_format_reads_it_in_linear_time(tmp_path, name):
         message = json.loads(line)
         assert set(message) == {"content", "reasoning_content", "tool_calls"}, message
         assert len(message["content"] or "") <= len(text) + 10
-    # 6 MB of it: a second or two, where what is quadratic takes hours.
+    # 6 MB take one or two seconds; quadratic time would take hours.
     assert time.monotonic() - begin < 120
 
 
 def test_it_costs_its_sender_alone(tmp_path):
-    """A server whose model is made to say it, by a grammar; python-like calls, whose readers nest."""
+    """A grammar makes the server's model write python-like calls, whose parser is recursive."""
     (tmp_path / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
     plain = {"messages": [{"role": "user", "content": "Once"}], "max_tokens": 12, "temperature": 0}
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]

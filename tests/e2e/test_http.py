@@ -1,4 +1,4 @@
-"""The HTTP face of the program: health, metrics, keys, signals, load."""
+"""The HTTP interface of the program: health, metrics, keys, signals, load."""
 
 import concurrent.futures
 import os
@@ -44,7 +44,7 @@ def test_tokenize_round_trip(http):
     ).json()
     assert tokens["count"] == len(tokens["tokens"]) == len(tokens["token_strs"])
     assert tokens["max_model_len"] == 2048
-    # vLLM's name and llama.cpp's.
+    # The field names of vLLM and llama.cpp.
     assert http.post("/detokenize", json={"tokens": tokens["tokens"]}).json() == {"prompt": text, "content": text}
 
 
@@ -97,8 +97,8 @@ def test_metrics_satisfy_promtool(server, http):
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed: the metrics' format is not checked")
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
-    # vLLM's names have a colon, and one histogram of its ends in _total; promtool's style check says so (exit code
-    # 3) of vLLM too. Nothing else may be amiss, and the format itself must be sound.
+    # vLLM's names have a colon, and one of its histograms ends in _total, so promtool's style check complains (exit
+    # code 3), as it does for vLLM. There may be no other findings, and the format itself must be valid.
     assert checked.returncode in (0, 3), checked.stderr
     complaints = [line for line in checked.stderr.splitlines() if "should not contain ':'" not in line]
     assert complaints in (
@@ -130,7 +130,7 @@ def test_two_hundred_streams_of_which_a_third_hangs_up(small_server):
             for line in answer.iter_lines():
                 text += line + "\n"
                 if number % 3 == 0 and text.count("data: ") >= 3:
-                    return None  # hangs up
+                    return None  # disconnects
         return text
 
     with concurrent.futures.ThreadPoolExecutor(200) as pool:
@@ -202,7 +202,7 @@ def test_whoever_connects_while_the_server_drains_is_answered_503():
         while not any("Shutting down" in line for line in server.log):
             time.sleep(0.01)
         for path, status in (("/health", 503), ("/version", 200)):
-            answer = httpx.get(server.url + path)  # on a connection of its own
+            answer = httpx.get(server.url + path)  # on a separate connection
             assert answer.status_code == status and answer.headers["connection"] == "close"
         assert httpx.post(server.url + "/v1/completions", json=BODY).status_code == 503
         assert server.process.poll() is None

@@ -1,4 +1,4 @@
-"""Keys: a file with roles and limits, read again while the server runs; usage by key."""
+"""Keys: a file with roles and limits, reloaded while the server runs; usage by key."""
 
 import concurrent.futures
 import os
@@ -232,8 +232,7 @@ def test_usage_is_exact_over_hang_ups(keyed):
         assert (
             f'pagoda:key_prompt_tokens_total{{model_name="small",key="{name}"}} {now[name]["prompt_tokens"]}' in metrics
         )
-    # The engine's own counts know no keys: both sums are the same but for tokens of a last step that nobody was
-    # brought.
+    # The engine counts without keys. Both sums are equal, except for tokens of a last step that were not delivered.
     engine = {
         line.split("{")[0]: float(line.rsplit(" ", 1)[1])
         for line in metrics.splitlines()

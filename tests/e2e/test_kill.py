@@ -1,4 +1,4 @@
-"""kill -9 at any moment: whoever starts the server again finds nothing to clean up, and the same answers."""
+"""kill -9 at any moment: a restarted server needs no cleanup and gives the same answers."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ def shared_memory():
 
 
 def client(base, trust, number, stop):
-    """Asks until the server has gone, in every way there is."""
+    """Sends requests of every kind until the server has ended."""
     dice = random.Random(number)
     with httpx.Client(
         base_url=base, verify=trust, headers={"Authorization": f"Bearer key-{number % 4}"}, timeout=30
@@ -84,8 +84,8 @@ def test_whatever_it_was_doing(tmp_path):
             threads = [threading.Thread(target=client, args=(base, trust, number, stop)) for number in range(6)]
             for thread in threads:
                 thread.start()
-            time.sleep(dice.expovariate(1 / 0.2))  # while it loads, prefills, decodes
-            if kill % 4 == 3:  # or drains
+            time.sleep(dice.expovariate(1 / 0.2))  # while it loads, prefills or decodes
+            if kill % 4 == 3:  # or while it drains
                 server.process.send_signal(signal.SIGTERM)
                 time.sleep(dice.random() * 0.2)
             server.process.kill()

@@ -1,4 +1,4 @@
-"""Every field of OpenAI's own schemas is read, refused by its name, or known to mean nothing here; none is silently
+"""Every field of OpenAI's own schemas is used, refused by name, or known to have no effect here; none is silently
 ignored."""
 
 import json
@@ -7,7 +7,7 @@ import httpx
 import pytest
 from conftest import serving, shared_data, small_model
 
-# Read by OpenAI's machinery around the model, or by models of its own; the answer here is the same with and without.
+# Fields for OpenAI's services around the model, or for its own models; answers here are the same with and without them.
 MEANS_NOTHING = {
     "/v1/chat/completions": {
         "metadata",
@@ -27,7 +27,7 @@ MEANS_NOTHING = {
         "safety_identifier",
         "user",
         "include",
-    },  # each known word is included, or means nothing
+    },  # each known value is included, or has no effect
 }
 SCHEMAS = {
     "/v1/chat/completions": (
@@ -62,7 +62,7 @@ def test_every_field_of_the_schema_is_known(tmp_path, path):
         httpx.Client(base_url=server.url, timeout=120) as http,
     ):
         for field in sorted(fields_of(document, document["components"]["schemas"][name]) - set(least) - {"model"}):
-            # No field takes an object with this in it, but what is a map of names anyway.
+            # No field accepts an object with this content, except maps of arbitrary names.
             answer = http.post(path, json={**least, field: [{"no such thing": [None]}]})
             if answer.status_code == 200:
                 silent.add(field)

@@ -1,4 +1,4 @@
-"""--kv-disk: what a server computed is found by the next one, to the bit; and kill -9 at any moment does no harm."""
+"""--kv-disk: a server finds the rows computed by an earlier one, bit-identical; kill -9 at any moment does no harm."""
 
 import os
 import re
@@ -32,13 +32,13 @@ def test_a_restart_finds_what_was_computed(folder, tmp_path):
         same, cached = answer(second)
         assert same == expected and cached >= 160
         assert answer(second, cache_salt="another")[1] == 0, "nobody else finds it"
-    # The model's name and place are no part of what it computes.
+    # The name and path of the model do not affect its K/V.
     moved = tmp_path / "elsewhere.gguf"
     shutil.copyfile(small_model(), moved)
     with serve(folder, model=moved) as third:
         same, cached = answer(third)
         assert same == expected and cached >= 160
-    # Other bits are another fingerprint.
+    # A different type gives a different fingerprint.
     with serve(folder, "--kv-cache-dtype", "float32") as other:
         assert answer(other)[1] == 0
     assert "0 are damaged" in kv("verify", folder)
@@ -65,7 +65,7 @@ def test_a_session_is_erased_and_others_stay(folder):
     with serve(folder) as server:
         answer(server, first, prompt_cache_key="s1")
         answer(server, second, cache_hint={"session": "s2"})
-    # The next process knows whose they are: the beginning was the first session's when it was written.
+    # The next process knows the owners of rows: the common prefix belonged to the first session when it was written.
     with serve(folder) as server:
         whole = answer(server, first, prompt_cache_key="s1")[1]
         kept = answer(server, second, cache_hint={"session": "s2"})[1]

@@ -1,4 +1,4 @@
-"""The Python module pagoda_kv: its tensors are read here as DLPack's header says, without any array library."""
+"""The Python module pagoda_kv. The tests read its tensors as DLPack's header defines them, without an array library."""
 
 import ctypes
 import gc
@@ -31,7 +31,7 @@ def pagoda_kv():
 
 @pytest.fixture
 def driver(pagoda_kv):
-    """A CUDA driver in software, whose memory is the host's."""
+    """A CUDA driver in software, which uses host memory."""
     path = binary().parent / "src/kv_library/libfake_cuda_driver.so"
     if not path.exists():
         pytest.skip(f"no library at {path}")
@@ -75,7 +75,7 @@ USED = b"used_dltensor"
 
 
 class Array:
-    """Takes a tensor as an array library does."""
+    """Imports a tensor as an array library does."""
 
     def __init__(self, tensor, versioned=False, **options):
         options.update({"max_version": (1, 0)} if versioned else {})
@@ -91,7 +91,7 @@ class Array:
         self.data = tensor.data + tensor.byte_offset
 
     def bytes_of(self, *at):
-        """The last axis at these indices, to read and to write."""
+        """Returns the last axis at these indices as a writable buffer."""
         start = sum(index * stride for index, stride in zip(at, self.strides)) * self.size
         return (ctypes.c_char * (self.shape[-1] * self.size)).from_address(self.data + start)
 
@@ -104,7 +104,7 @@ class Array:
 
 
 def small(module, **changes):
-    """Pages of 32 tokens, 12 of them; slots of 8."""
+    """Returns a cache with 12 pages of 32 tokens, and slots of 8 pages."""
     sizes = dict(num_layers=2, num_heads=2, head_size=32, dtype="float16", max_batch=4, max_context=256)
     return module.init(**{**sizes, "page_size": 4096, "capacity_bytes": 12 * 4 * 4096, **changes})
 
@@ -214,7 +214,7 @@ def test_tensors_keep_what_they_show(pagoda_kv):
 
 
 def run(pagoda_kv, seed, **options):
-    """Random calls, and arrays taken and let go at random times, against plain bytes for each array."""
+    """Makes random calls, imports and releases arrays at random times, and compares each array with plain bytes."""
     chance = random.Random(seed)
     kv = small(
         pagoda_kv,
@@ -248,7 +248,7 @@ def run(pagoda_kv, seed, **options):
                 array = Array(kv.key(1, slot), chance.random() < 0.5)
                 assert array.shape[0] == lengths[slot]
                 for other, written in arrays:
-                    if other.data == array.data:  # one slot's: they see the same bytes
+                    if other.data == array.data:  # arrays of one slot, which share their bytes
                         written.clear()
                 arrays.append((array, {}))
         for array, written in arrays:
@@ -282,7 +282,7 @@ def test_a_devices_streams_are_honoured(pagoda_kv, driver):
     reqid = kv.alloc_reqid(40)
     kv.step({reqid: 40})
     array = Array(kv.key(0, reqid), stream=77)
-    assert array.device == (2, 0) and driver.fake_ordered() == 0  # nothing was copied: there is nothing to wait for
+    assert array.device == (2, 0) and driver.fake_ordered() == 0  # nothing was copied, so there is nothing to wait for
     for stream in (0, -2):
         with pytest.raises(pagoda_kv.Invalid, match=f"stream {stream} is none"):
             kv.key(0, reqid).__dlpack__(stream=stream)
@@ -292,7 +292,7 @@ def test_a_devices_streams_are_honoured(pagoda_kv, driver):
     for stream, ordered in ((None, 0), (1, 0), (-1, 0), (2, 2), (77, 77)):
         Array(kv.key(0, child), stream=stream)
         assert driver.fake_ordered() == ordered
-    # Kernels on what tensors have shown are waited for before it is taken away, and only then.
+    # Memory that tensors have shown is unmapped only after kernels have finished; other memory without waiting.
     before = driver.fake_waits()
     kv.step({reqid: 41})
     kv.free_reqid(reqid)
@@ -302,7 +302,7 @@ def test_a_devices_streams_are_honoured(pagoda_kv, driver):
     assert driver.fake_waits() == before + 1
     kv.step({child: 256})
     assert driver.fake_waits() == before + 1
-    # Pages may be missing after an error of the driver, so that nothing may be read any more.
+    # Pages may be missing after an error of the driver, so nothing may be read any more.
     driver.fake_fail(b"cuMemMap", ctypes.c_int64(1))
     other = kv.alloc_reqid(40)
     with pytest.raises(OSError, match="cuMemMap: error 2 of the driver"):

@@ -1,4 +1,4 @@
-"""pagoda kv on folders that no server has written: what it says, and what it refuses."""
+"""`pagoda kv` on folders that were not written by a server: output and errors."""
 
 import os
 import subprocess

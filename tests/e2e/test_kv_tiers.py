@@ -38,7 +38,7 @@ def answered(answer):
 
 
 def sessions(http):
-    """Three prompts, two of which fill the KV cache."""
+    """Sends three prompts, two of which fill the KV cache."""
     pool = http.get("/debug/kv").json()
     length = pool["num_blocks"] * 16 * 6 // 10
     return [[5 + (i * (7 + 2 * k) + k) % 200 for i in range(length)] for k in range(3)]
@@ -65,13 +65,13 @@ def test_what_was_evicted_is_found_again(tmp_path, manager):
             for _ in range(2):
                 again = [complete(http, prompt) for prompt in prompts]
                 assert [answered(answer) for answer in again] == wanted
-                # Rows that take longer than computing them are computed: on a busy machine some do.
+                # Rows that would take longer to load than to compute are computed, as may happen on a busy machine.
                 assert all(0 <= cached(answer) <= whole and cached(answer) % 16 == 0 for answer in again)
                 found += sum(map(cached, again))
             hits, queries = (server.metric(f"external_prefix_cache_{name}_total") for name in ("hits", "queries"))
             assert 0 < hits <= queries
             assert server.metric("prefix_cache_hits_total") + hits == found
-            # Many at once: they wait for rows, share them and give way to each other.
+            # Many requests at once: they wait for rows, share them and preempt each other.
             with concurrent.futures.ThreadPoolExecutor(6) as pool:
                 together = list(pool.map(lambda i: complete(http, prompts[i % 3]), range(12)))
             assert [answered(answer) for answer in together] == [wanted[i % 3] for i in range(12)]

@@ -1,5 +1,5 @@
-"""--kv-transfer-config: a server fetches from another what that has computed, to the bit; whatever the other does, its
-own answers are right."""
+"""--kv-transfer-config: a server fetches rows that another one has computed, bit-identical. Its answers are correct
+whatever the other server does."""
 
 import contextlib
 import subprocess
@@ -12,12 +12,12 @@ from conftest import ROOT, binary, serving, small_model
 from kv_disk import FLAGS, PROMPT, answer
 from kv_peers import SECRET, Proxy, config, free_port, free_port_and_the_next, peer, wait_for_peers
 
-EACH = 4  # prompts; one that is computed sooner than fetched is computed, and on a busy machine some are
+EACH = 4  # prompts; several, since a prompt is computed if that is faster than fetching, as on a busy machine
 
 
 @pytest.fixture(scope="module")
 def expected():
-    """The answers of a server that is alone."""
+    """Answers of a single server."""
     with serving(small_model(), *FLAGS, "--no-enable-prefix-caching") as server:
         yield lambda number: answer(server, prompt(number))[0]
 
@@ -35,7 +35,7 @@ def prompt(number):
 
 
 def ask_both(first, second, numbers, expected, **more):
-    """Each prompt to the first server, then to the second; the tokens that the second found."""
+    """Sends each prompt to the first server, then to the second. Returns the tokens that the second found cached."""
     found = 0
     for number in numbers:
         got, _ = answer(first, prompt(number), **more)
@@ -67,7 +67,7 @@ def test_what_one_server_computed_the_other_fetches(secret, expected, with_secre
         assert producer.metric("kv_peer_served_blocks_total") >= hits
         assert consumer.metric("external_prefix_cache_hits_total") > 0
         assert consumer.metric("kv_peer_errors_total") == 0 or consumer.metric("kv_peer_read_bytes_total") > 0
-        # Nothing comes the other way.
+        # Nothing is fetched in the other direction.
         answer(consumer, prompt("the consumer's own"))
         assert answer(producer, prompt("the consumer's own"))[1] == 0
 
@@ -82,7 +82,7 @@ def test_two_servers_share_with_each_other_and_replay_finds_every_decision(secre
         wait_for_peers(right)
         ask_until_found(left, right, expected)
         ask_until_found(right, left, lambda number: expected(number))
-        # Another salt is another text.
+        # With another salt, a prompt is a different text.
         answer(left, prompt("salted"), cache_salt="one")
         assert answer(right, prompt("salted"), cache_salt="other")[1] == 0
     replayed = subprocess.run(
@@ -99,7 +99,7 @@ def test_every_engine_of_a_server_gives_and_fetches(secret, expected):
         peer("kv_consumer", peers=[port, port + 1], secret_file=secret, flags=two) as consumer,
     ):
         wait_for_peers(consumer, 4)
-        # Each engine of the one has blocks that each of the other finds.
+        # Each engine of one server finds blocks of each engine of the other.
         for given, taken in ((0, 0), (0, 1), (1, 0), (1, 1)):
             deadline, number = time.monotonic() + 120, 2000 + 100 * given + 1000 * taken
             found = 0
@@ -212,7 +212,7 @@ def post(url, **body):
 
 
 def test_a_proxy_of_vllms_hands_a_request_on(secret, expected):
-    """One server computes the prompt, the other generates; what the first says of its K/V goes to the second."""
+    """One server computes the prompt, another generates; kv_transfer_params of the first are sent to the second."""
     port = free_port()
     with (
         peer("kv_producer", port, secret_file=secret, engine_id="p1") as prefill,
@@ -232,7 +232,7 @@ def test_a_proxy_of_vllms_hands_a_request_on(secret, expected):
             "remote_port": port,
         }
         assert answer(decode, prompt("a"), kv_transfer_params=params)[0] == expected("a")
-        # Nobody fetches from a consumer, and an ordinary answer says nothing of it.
+        # No server fetches from a consumer, and ordinary answers have no kv_transfer_params.
         for url, asked in ((decode.url, {"do_remote_decode": True}), (prefill.url, None), (prefill.url, params)):
             assert "kv_transfer_params" not in post(url, prompt="b", kv_transfer_params=asked).json()
         for wrong, field in (

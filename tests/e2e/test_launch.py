@@ -1,4 +1,4 @@
-"""pagoda launch: a stand-in for each program says what it was started with."""
+"""`pagoda launch`: a stand-in for each program prints its arguments and environment."""
 
 import json
 import os
@@ -54,11 +54,11 @@ def launch(server, tmp_path):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_is_started_with_its_arguments_and_told_the_server(launch, server, name):
     done = launch(name, "--", "-x", "--under_score", "two words")
-    assert done.returncode == 7, done.stderr  # the program's own: it has taken the place of pagoda
+    assert done.returncode == 7, done.stderr  # the exit code of the program, which has replaced pagoda
     arguments, environment = launch.said()
     at = arguments.index("-x")
     assert arguments[at : at + 3] == ["-x", "--under_score", "two words"]
-    if name == "codex":  # whose subcommands look at what stands behind them alone
+    if name == "codex":  # its subcommands read only the arguments after them
         assert at == 0 and 'model="small"' in arguments
     else:
         assert at == len(arguments) - 3

@@ -1,4 +1,4 @@
-"""Limits of the machine: what the system allows is what is planned."""
+"""Limits of the machine: memory is planned within the limits of the system."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ from conftest import binary, serving, small_model
 
 
 def test_ulimit_v_gives_a_smaller_cache():
-    """It was planned from the machine's memory, and could not be reserved."""
+    """Regression: the cache was planned from the machine's memory and could not be reserved."""
     free = int(re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) << 10
     if free < 4 << 30:
         pytest.skip("the machine has less free memory than the limit to test with")

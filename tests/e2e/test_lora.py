@@ -1,5 +1,6 @@
-"""Adapters that requests choose (--enable-lora), with the real openai client: each answers as if it were merged into
-the model alone, whatever runs beside it; they come and go while the server runs; K/V of one are never another's."""
+"""Adapters that requests select (--enable-lora), with the real openai client. Each adapter answers as if it were merged
+into the model, whatever else runs; adapters are loaded and unloaded while the server runs; K/V are never shared between
+adapters."""
 
 import concurrent.futures
 import json
@@ -30,7 +31,7 @@ def client_of(server):
 
 
 def ask(client, model, prompt=PROMPT, **how):
-    """Tokens, their log-probabilities, the model's name, and how many tokens of the prompt were cached."""
+    """Returns tokens, their log-probabilities, the model's name, and the number of cached prompt tokens."""
     body = {"temperature": 0, "max_tokens": 12, "logprobs": 0, **how}
     more = {"return_token_ids": True, "ignore_eos": True}
     answer = client.completions.create(model=model, prompt=prompt, extra_body=more, **body)
@@ -52,7 +53,7 @@ def lora(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def merged():
-    """Answers of the model alone, and of each adapter merged into it."""
+    """Answers of the base model, and of each adapter merged into it."""
     answers = {}
     for name in ["base", *NAMES]:
         adapter = [] if name == "base" else ["--lora", str(ADAPTERS / name)]
@@ -147,7 +148,7 @@ def test_they_come_and_go_while_the_server_runs(lora, merged, tmp_path):
         assert ask(client, "new")[3] == 32, "the same content, though under another name"
         twice = change(lora, "load", lora_name="new", lora_path=str(folder))
         assert twice.status_code == 400 and "load_inplace" in twice.json()["error"]["message"]
-        # Other content under the same name, while an answer of the old one is on its way.
+        # Loads other content under the same name while an answer with the old content is being generated.
         long = {"max_tokens": 150, "stream": True, "temperature": 0, "extra_body": {"ignore_eos": True}}
         stream = client.completions.create(model="new", prompt=PROMPT, **long)
         next(stream)
@@ -193,7 +194,7 @@ def test_routers_are_told(lora):
 
 
 def test_rows_on_disk_are_one_contents(tmp_path):
-    """K/V outlive the process with the adapter's content, whatever it is called and wherever it lies."""
+    """K/V on disk belong to the content of an adapter, whatever its name and path."""
     folder = tmp_path / "adapter"
     shutil.copytree(ADAPTERS / "plain", folder)
     disk = ["--kv-disk", str(tmp_path / "disk"), "--enable-lora", "--lora-modules"]
@@ -209,7 +210,7 @@ def test_rows_on_disk_are_one_contents(tmp_path):
 
 
 def test_a_device_computes_them(merged):
-    """Two adapters and none in one batch, on the emulated device, loaded and unloaded while it runs."""
+    """Requests with two adapters and without in one batch on the emulated device, with loading and unloading."""
     flags = ["--device", "emulated", "--enable-lora", "--allow-runtime-lora-updating", "--lora-modules"]
     short = {"max_tokens": 4}
     with serving(MODEL, *FLAGS, *flags, f"plain={ADAPTERS / 'plain'}") as server, client_of(server) as client:
@@ -227,7 +228,7 @@ def test_a_device_computes_them(merged):
 
 
 def test_no_more_run_together_than_may(merged):
-    """With room for one adapter at a time, requests with different ones take turns, and each is answered."""
+    """If only one adapter can run at a time, requests with different adapters alternate, and each is answered."""
     flags = ["--enable-lora", "--max-loras", "1", "--lora-modules", *(f"{name}={ADAPTERS / name}" for name in NAMES)]
     with serving(MODEL, *FLAGS, *flags) as server, client_of(server) as client:
         jobs = ["base", *NAMES] * 3

@@ -1,4 +1,4 @@
-"""The ledger of memory: what is promised is there, and what is too much is refused, also where there is little."""
+"""The memory ledger: planned memory is available, and excess demand is refused, also with little memory."""
 
 import contextlib
 import json
@@ -16,9 +16,8 @@ LIMIT = 600 << 20
 
 @contextlib.contextmanager
 def limited(limit):
-    """(launcher, out_of_memory()): starts a program that may have `limit` bytes: in a cgroup, or where none can be
-    made, of
-    address space."""
+    """Returns (launcher, out_of_memory()). The launcher limits a program to `limit` bytes: by a cgroup, or by a limit
+    on address space if no cgroup can be created."""
     v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
     name = f"pagoda-test-{os.getpid()}-{time.monotonic_ns()}"
     group = None
@@ -69,7 +68,7 @@ def check(told):
 
 
 def send(port, body, path="/v1/completions"):
-    """A client that takes nothing. Its status follows by status_of()."""
+    """Returns a client that does not read. status_of() reads its status later."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", port))
@@ -112,7 +111,7 @@ def test_the_ledger_adds_up(server):
 
 
 def test_attacks_in_600_MiB_end_with_refusals():
-    # The KV cache was planned from the machine's memory, and the kernel killed the server.
+    # Regression: the KV cache was planned from the machine's memory, and the kernel killed the server.
     with limited(LIMIT) as (launcher, out_of_memory), serving(default_model(), launcher=launcher) as server:
         told = ledger(server)
         assert told["limit"] <= LIMIT
@@ -134,7 +133,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
             smaller = json.dumps({"prompt": [[7] * 100] * 60, "max_tokens": 1, "prompt_logprobs": 20}).encode()
             clients = [send(server.port, answers) for _ in range(4)] + [send(server.port, smaller) for _ in range(4)]
             statuses += [status_of(client) for client in clients]
-            # Bodies: some that never end, of many values, of long strings.
+            # Bodies that never end, with many values, and with long strings.
             clients += [send(server.port, b'{"prompt":"' + b"a" * (16 << 20)) for _ in range(8)]
             bombs = [
                 send(server.port, body, path)
@@ -150,7 +149,7 @@ def test_attacks_in_600_MiB_end_with_refusals():
             for client in clients + bombs:
                 client.close()
             assert 429 in statuses, statuses
-            # The KV cache full, and beyond.
+            # More requests than the KV cache can hold.
             with httpx.Client(base_url=server.url, timeout=600, limits=httpx.Limits(max_connections=None)) as http:
                 done = []
 

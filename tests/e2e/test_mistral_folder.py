@@ -1,5 +1,5 @@
-"""A folder in Mistral's own form, as their hub has it without transformers' files: it is served by vLLM's flags or
-none, and a conversation is written as Mistral's own programs do."""
+"""A folder in Mistral's own format, without transformers' files: it is served with or without vLLM's flags, and
+conversations are formatted as by Mistral's own programs."""
 
 import json
 import pathlib
@@ -93,7 +93,7 @@ def fingerprint(folder):
 
 
 def test_a_fingerprint_follows_from_the_weights(folder, tmp_path):
-    """Not from the name, nor from where the files lie."""
+    """The fingerprint does not depend on the name or the path of the files."""
     copy = shutil.copytree(folder, tmp_path / "copy/tiny")
     other = write_model(pathlib.Path(tmp_path) / "other/tiny", seed=2)
     assert fingerprint(copy) == fingerprint(folder) != fingerprint(other)

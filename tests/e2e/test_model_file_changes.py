@@ -1,4 +1,4 @@
-"""A model file that is changed under a running server changes no answer, and is told."""
+"""A model file that changes while the server runs does not change answers, and is reported."""
 
 import os
 import shutil

@@ -1,6 +1,5 @@
-"""Names, paths and versions that clients look at before they ask anything: aliases, base URLs with and without /v1, the
-lists
-of Ollama and LM Studio, Host names, and how much a template reasons where no request says so."""
+"""Names, paths and versions that clients check before the first request: aliases, base URLs with and without /v1, the
+model lists of Ollama and LM Studio, Host names, and the default reasoning effort of a template."""
 
 import json
 import subprocess
@@ -83,7 +82,7 @@ def test_versions_and_lists(named):
 
 
 def test_prefixes_of_other_services(named):
-    """What Groq's, OpenRouter's and LM Studio's clients ask for."""
+    """Paths that clients of Groq, OpenRouter and LM Studio use."""
     for prefix in ["/openai/v1", "/api/v1", "/api/v0"]:
         assert httpx.post(named.url + prefix + "/chat/completions", json=ASK).status_code == 200
     assert httpx.get(named.url + "/openai/v1/models").json()["object"] == "list"
@@ -106,7 +105,7 @@ def test_hosts_that_nobody_can_rebind(named, host, status):
 
 
 def shown(server, **fields):
-    """What the template made of the conversation."""
+    """Returns the prompt that the template rendered."""
     body = httpx.post(server.url + "/apply-template", json={"messages": ASK["messages"], **fields})
     assert body.status_code == 200, body.text
     return body.json()["prompt"]

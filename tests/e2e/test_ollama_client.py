@@ -1,4 +1,4 @@
-"""What users of the official ollama client see."""
+"""Ollama's routes, used with the official ollama client."""
 
 import ollama
 import pytest

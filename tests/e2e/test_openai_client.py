@@ -1,4 +1,4 @@
-"""What users of the official openai client see: answers, streams, errors; each valid by OpenAI's schema."""
+"""OpenAI's routes, used with the official openai client: answers, streams and errors, all valid by OpenAI's schema."""
 
 import asyncio
 
@@ -77,7 +77,7 @@ def test_completion_stream(client, valid):
         text += chunk.choices[0].text
         if chunk.choices[0].logprobs:
             tokens += chunk.choices[0].logprobs.tokens
-            # Offsets go on through the chunks.
+            # Offsets continue across chunks.
             assert chunk.choices[0].logprobs.text_offset[0] >= len(
                 "".join(tokens[: -len(chunk.choices[0].logprobs.tokens)])
             )

@@ -1,4 +1,4 @@
-"""/openapi.json: a document that validates, with every field that the routes take, in which real bodies validate."""
+"""/openapi.json is a valid document with every field that the routes accept, and real bodies validate against it."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def document():
 
 
 def samples():
-    """(path, body) of sample_bodies.h, which are accepted (route_bodies_test.cc)."""
+    """Returns the (path, body) pairs of sample_bodies.h, which are accepted (route_bodies_test.cc)."""
     for path, body in re.findall(r'\{"(/[^"]*)",\s*R"\((.*?)\)"', SAMPLES.read_text(), re.S):
         yield path, json.loads(body)
 
@@ -43,7 +43,7 @@ def test_the_document_is_openapi(document):
     assert len(set(names)) == len(names)
 
 
-# Taken without a meaning, as docs/clients.md says.
+# Accepted without effect (docs/clients.md).
 IGNORED = {
     "metadata",
     "keep_alive",

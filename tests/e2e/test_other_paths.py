@@ -1,4 +1,4 @@
-"""What routers, editors and people ask for beside the clients' own paths."""
+"""Paths that routers, editors and people use, other than those of the official clients."""
 
 import json
 
@@ -109,7 +109,7 @@ def test_filling_in_the_middle_by_every_path(tmp_path):
         )
         assert generated.json()["response"] == rendered.choices[0].text
         assert "insert" in http.post("/api/show", json={"model": "coder"}).json()["capabilities"]
-        # A marker in the user's own text is text.
+        # A marker in the user's text is treated as text.
         hostile = client.completions.create(prompt=before + "<|fim_middle|>", suffix=after, **asked)
         assert hostile.usage.prompt_tokens > filled.usage.prompt_tokens + 1
 

@@ -1,4 +1,4 @@
-"""Overload is bounded in time: promises of the first token, deadlines, honest refusals."""
+"""Waiting times are bounded under overload: promised times to the first token, deadlines, refusals."""
 
 import concurrent.futures
 import json
@@ -84,13 +84,13 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
             response = client.post("/v1/completions", json={**BODY, "max_tokens": length}, headers=headers)
             return response, time.monotonic() - begin
 
-        # The work of half a second on this machine (or as much as fits the context): 32 of them are a queue of seconds
-        # on a fast machine and on a slow one.
+        # Half a second of work on this machine, or as much as fits into the context, so that 32 requests are a queue of
+        # seconds on fast and slow machines.
         timed(100)
         _, hundred = timed(100)
         length = int(min(max(100 * 0.5 / hundred, 20), 1500))
         alone = 0
-        for _ in range(3):  # from now on answers are so long, and take so long
+        for _ in range(3):  # teaches the server the length and duration of answers
             answer, alone = timed(length)
             assert answer.json()["usage"]["completion_tokens"] == length
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
@@ -109,7 +109,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
         assert refusals[len(refusals) // 2] < max(served), "at once, while those who were let in still wait"
         metrics = httpx.get(server.url + "/metrics").text
         assert re.search(r'pagoda:requests_refused_total{[^}]*reason="queue_time"} [1-9]', metrics)
-        for _ in range(3):  # the machine may have slowed down; who keeps to what it is told is served
+        for _ in range(3):  # the machine may have slowed down; a client that follows Retry-After is served
             time.sleep(int(refused[-1][0].headers["retry-after"]))
             again, took = timed(length)
             if again.status_code == 200:
@@ -119,7 +119,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_for_how_long():
 
 
 def test_the_first_token_comes_as_promised_under_a_flood():
-    # All of them were taken, and waited for up to 40 s.
+    # Regression: all requests were accepted, and waited for up to 40 s.
     with serving(default_model(), "--max-queue-time", "1", "--max-num-seqs", "32", "--max-model-len", "2048") as server:
         for _ in range(4):
             post(server, {})
@@ -142,6 +142,6 @@ def test_the_first_token_comes_as_promised_under_a_flood():
                 (first if status == 200 else refused).append(took)
         print(f"{len(first)} served, slowest first token {max(first):.2f} s; {len(refused)} refused")
         assert refused and len(first) >= 32
-        # The client's own 200 threads share the machine, and so may others: how near the promise is kept, the simulator
-        # says.
+        # The client's 200 threads and other processes share the machine. How closely the promise is kept is tested in
+        # the simulator.
         assert sorted(first)[int(len(first) * 0.95)] < 15

@@ -1,4 +1,4 @@
-"""`pagoda parse`: recorded outputs of many formats, and the command's own manners. No model is loaded."""
+"""`pagoda parse`: recorded outputs of many formats, and the behaviour of the command. No model is loaded."""
 
 import collections
 import json
@@ -28,7 +28,7 @@ def flags_of(tool, reasoning):
 
 
 def comparable(value):
-    """3 is 3.0, true is not 1; a string that is JSON is its value."""
+    """Returns a value for comparison: 3 equals 3.0, true does not equal 1, and a string with JSON is its value."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -83,7 +83,7 @@ def test_recorded_outputs_give_the_message_that_projects_expect_for_every_cut(ca
             right = [message(one) for one in [case["expected"], *(case.get("also_right") or [])]]
             if message(out) not in right:
                 wrong.append(case["id"])
-    # docs/tools.md says where and why not as expected.
+    # docs/tools.md lists the deviations and their reasons.
     assert len(wrong) <= 0.02 * len(cases), wrong
 
 

@@ -1,7 +1,6 @@
-"""The same answers in every format that has markup around arguments: with and without reasoning, content, calls one or
-several,
-white space between, empty sections, and cut before their last marker, where the last call still stands. For every cut.
-"""
+"""The same answers in every format with markup around arguments: with and without reasoning and content, one call or
+several, whitespace between sections, and empty sections. Answers are also cut before their last marker, where the last
+call is still found, and streamed with every possible cut."""
 
 import json
 
@@ -86,8 +85,8 @@ def call_of(begin, middle, arguments_of, end):
     return lambda calls: [f"{begin}{name}{middle}{arguments_of(arguments)}{end}" for name, arguments in calls]
 
 
-# tool parser, reasoning parser, what opens and ends reasoning (an empty opening: the prompt has done it), one call,
-# around all
+# tool parser, reasoning parser, markers around reasoning (an empty first marker: the prompt contains it), one call,
+# markers around all calls
 FORMATS = {
     "qwen3_coder": (
         "qwen3_coder",
@@ -189,7 +188,7 @@ FORMATS = {
         "<tool_call|>",
     ),
 }
-# reasoning (None: its block is empty), what stands behind it, calls, text behind all
+# reasoning (None: its block is empty), text after it, calls, text after the calls
 SAMPLES = {
     "content only": (None, "Hello! How can I help you today?", [], ""),
     "think, content": ("Let me think about this carefully.", "The answer is 42.", [], ""),

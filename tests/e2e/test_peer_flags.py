@@ -1,4 +1,4 @@
-"""Command lines of vLLM and llama-server start here, and the flags that have a meaning do what they say."""
+"""Command lines of vLLM and llama-server also start Pagoda, and supported flags have their effect."""
 
 import subprocess
 
@@ -69,7 +69,7 @@ def test_a_command_line_of_llama_server():
     ) as server:
         (model,) = httpx.get(server.url + "/v1/models").json()["data"]
         assert (model["id"], model["max_model_len"]) == ("small", 512)
-        assert httpx.get(server.url + "/").status_code == 405  # TGI's clients post there
+        assert httpx.get(server.url + "/").status_code == 405  # clients of TGI use POST on this path
         said = [
             httpx.post(
                 server.url + "/v1/completions",

@@ -1,4 +1,4 @@
-"""bench/peers: the weights that peers get are the model's, and the table says what the samples say."""
+"""bench/peers: the converted weights equal those of the model, and the table agrees with the samples."""
 
 import importlib.machinery
 import importlib.util
@@ -54,7 +54,7 @@ def test_the_folder_holds_the_weights_of_the_gguf_file(tmp_path):
     weights = module(PEERS / "weights")
     source = ROOT / "tests/fixtures/tiny_models/llama_gguf_f16/model.gguf"
     gguf = weights.Gguf(source)
-    # The fixture's own tokenizer is of a kind that is not written; what is asked goes by token ids.
+    # The converter does not support the kind of the fixture's tokenizer; requests use token ids.
     gguf.meta |= {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.merges": []}
     folder = tmp_path / "folder"
     weights.write_folder(gguf, folder)
@@ -83,7 +83,7 @@ def test_the_table(bench_path):
     lines = table.splitlines()
     assert lines[0] == "| median / best | Pagoda bf16 | vLLM bf16 | of the best peer | of the limit |"
     output = next(line for line in lines if "64 at once" in line)
-    # The disturbed sample is left out; the limit of 64 tokens behind 128 is about 640 tokens a second.
+    # The disturbed sample is left out; the limit of 64 tokens after 128 is about 640 tokens per second.
     assert "| 420 / 440 | 300 / 310 | 1.40 | 64% |" in output
     assert "| 0.7 / 0.7* | – | – | – |" in table
     assert "20 to 40 GB/s" in table and "1 to 3 samples" in table
@@ -95,7 +95,7 @@ def test_an_unknown_case_is_named():
 
 
 def test_samples_of_one_engine_over_http(tmp_path):
-    """The whole way, on a small model; skipped where the probe is not built."""
+    """The complete path with a small model; skipped if the probe is not built."""
     if not (pathlib.Path(binary()).parent / "bench/machine_probe").exists():
         pytest.skip("no machine_probe: configure with -DPAGODA_BENCH=ON")
     from conftest import Server, small_model
@@ -103,7 +103,7 @@ def test_samples_of_one_engine_over_http(tmp_path):
     found = tmp_path / "found.json"
     server = Server(small_model(), "--max-model-len", "auto")
     try:
-        # The model of --server is the server's own affair; the default one is only asked for its shape.
+        # The server of --server has its own model; the default model is only used for its shape.
         done = subprocess.run(
             [
                 sys.executable,

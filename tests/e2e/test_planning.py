@@ -1,5 +1,4 @@
-"""`bench calibrate --served` and `plan`: from a machine that nobody knows to an answer with its interval, and clear
-errors on the way."""
+"""`bench calibrate --served` and `plan`: from an unknown machine to a result with its interval, and clear errors."""
 
 import json
 import os
@@ -9,7 +8,7 @@ import time
 
 from conftest import binary, small_model
 
-# Four at a time: all at once the last would wait for 25 runs of thirty steps.
+# Four requests at a time: all at once, the last would wait for 25 runs of thirty steps.
 LOAD_TO_PLAN = "uniform:input=20,output=30"
 POOL = ["--kv-cache-memory-bytes", "4MiB"]
 LOAD = [*POOL, "--served", "--seconds", "6", "--max-batch", "4", "--max-context", "100"]
@@ -20,7 +19,7 @@ def run(*args, env=None):
 
 
 def children_serving():
-    """Processes of ours that still serve for a calibration."""
+    """Returns child processes that still serve for a calibration."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -42,16 +41,16 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     assert "fitted to" in done.stdout
     assert time.monotonic() - begin < 120
     model = json.loads(cost.read_text())
-    # Steps with prompts only if there are a hundred, which a starved machine does not get to.
+    # The scatter of steps with prompts needs a hundred steps, which a starved machine may not reach.
     assert len(model["decode_scatter"]) == 100 and len(model.get("prompt_scatter", [])) in (0, 100)
     assert model["decode_scatter"][0] < 1 < model["decode_scatter"][-1]
     assert len(model["linear_points"]) > 2 and model["linear_points"][0][1] > 0
-    # A cost of nothing is not written: a starved machine may measure no difference between one page and many.
+    # A cost of zero is not written: a starved machine may measure no difference between one page and many.
     assert model["map_page_bytes"] == 4096 and model.get("map_call_s", 0) + model.get("map_page_s", 0) > 0
     assert not children_serving()
 
     step_ms = 1e3 * model["linear_points"][0][1]
-    # A starved machine's scatter is above any limit: what is planned here is without it.
+    # The scatter of a starved machine exceeds any limit, so planning here does without it.
     cost.write_text(json.dumps({name: value for name, value in model.items() if "scatter" not in name}))
     ask = [
         "plan",
@@ -79,7 +78,7 @@ def test_a_served_calibration_keeps_the_scatter_and_plans(tmp_path):
     low, high = plan["rate_interval"]
     assert 0 < low <= plan["rate"] <= high
     assert plan["seeds"] == 4 and low < high and plan["ttft_p99_s"] <= 0.3 * step_ms
-    # One machine holds what it is said to; twice the most of it needs two at least.
+    # One machine sustains the stated rate; twice its highest rate needs at least two.
     for rate, least in ((0.5 * low, 1), (2 * high, 2)):
         done = run(*ask, "--rate", rate)
         assert done.returncode == 0, done.stderr
@@ -116,7 +115,7 @@ def test_what_cannot_be_calibrated_is_said(tmp_path):
     assert done.returncode == 2 and "none.gguf" in done.stderr, done.stderr
     done = run("bench", "calibrate", small_model(), *LOAD, "--log", tmp_path / "x.log")
     assert done.returncode == 2 and "--served or --log, not both" in done.stderr
-    # The server itself refuses: what it said is told.
+    # The server itself refuses to start; its message is printed.
     done = run("bench", "calibrate", small_model(), *LOAD, "--max-model-len", "100000")
     assert done.returncode != 0 and "the server ended with an error" in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2, done.stderr

@@ -27,7 +27,7 @@ def cached(answer):
 def prefixed(tmp_path_factory):
     path = tmp_path_factory.mktemp("prefixes") / "prefixes.json"
     path.write_text(json.dumps([{"name": "rules", "token_ids": RULES}, {"name": "story", "text": "Once upon a time"}]))
-    # Without the prefix cache, so that every hit is a shared prefix's.
+    # Without the prefix cache, so that every hit comes from a shared prefix.
     with serving(small_model(), "--prefix-file", path, "--no-enable-prefix-caching", "--block-size", "16") as server:
         with httpx.Client(base_url=server.url, timeout=60) as http:
             yield server, http
@@ -44,7 +44,7 @@ def test_the_files_prefixes_are_there_from_the_start(prefixed):
 
 def test_requests_map_onto_it_and_copy_the_last_block_on_write(prefixed):
     server, http = prefixed
-    plain = complete(http, prompt=[9] + RULES)  # begins otherwise
+    plain = complete(http, prompt=[9] + RULES)  # has a different beginning
     assert cached(plain) == 0
     copies = server.metric("kv_blocks_copied_total")
     first = complete(http, prompt=RULES + [7, 8])
@@ -59,7 +59,7 @@ def test_requests_map_onto_it_and_copy_the_last_block_on_write(prefixed):
     assert cached(beams) == 37
     held = http.get("/debug/kv").json()
     assert held["blocks_in_use"] == 4 and not held["requests"], "what is pinned, and nothing else"
-    # The same bits as without it.
+    # Bit-identical to the answer without the shared prefix.
     assert http.delete("/admin/prefixes/rules").status_code == 200
     alone = complete(http, prompt=RULES + [7, 8])
     assert cached(alone) == 0 and alone["choices"][0]["token_ids"] == first["choices"][0]["token_ids"]

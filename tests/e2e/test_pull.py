@@ -1,4 +1,4 @@
-"""`pagoda pull` and its neighbours against a hub of ours on loopback, which breaks off, lies, redirects and refuses."""
+"""`pagoda pull` and related commands against a test hub on loopback, which disconnects, lies, redirects and refuses."""
 
 import collections
 import hashlib
@@ -33,7 +33,7 @@ class Hub:
     def __init__(self, files):
         self.files = files
         self.seen = []  # (server, method, path, Range, Authorization)
-        self.once = collections.defaultdict(list)  # file: [callable(handler) that answers in place of us]
+        self.once = collections.defaultdict(list)  # file: [callable(handler) that answers instead]
         self.etags, self.sizes = {}, {}
         self.listed = None
         self.slow_s = 0
@@ -103,7 +103,7 @@ class Hub:
                 X_Linked_Size=self.sizes.get(file, len(data)),
             )
         if server == "store" and handler.command == "HEAD":
-            return self.reply(handler, 403)  # as stores do whose addresses are signed for GET
+            return self.reply(handler, 403)  # as stores whose URLs are signed for GET
         if handler.command == "GET" and self.once[file]:
             return self.once[file].pop(0)(handler)
         begin = int((handler.headers["Range"] or "bytes=0-")[6:-1])
@@ -134,7 +134,7 @@ def status(code, **fields):
 
 
 def cut(data):
-    """An answer that promises more than it brings."""
+    """Returns an answer with a Content-Length larger than its body."""
 
     def answer(handler):
         handler.send_response(200)
@@ -181,7 +181,7 @@ def run(environment, *arguments):
 
 
 def check(hub, environment, files=("config.json", "model.safetensors")):
-    """huggingface_hub finds the same bytes, without a network."""
+    """Checks that huggingface_hub finds the same bytes without a network."""
     code = (
         "import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], local_files_only=True), "
         "h.try_to_load_from_cache(sys.argv[1], sys.argv[2]))"
@@ -313,7 +313,7 @@ def test_a_name_in_every_form_and_one_model_of_several(hub, environment):
     ):
         code, out, error = run(environment, "pull", name)
         assert code == 0 and out.endswith("Q4_K_M.gguf" if "Q4" in name else "Q8_0.gguf"), error
-    assert len(hub.gets("a-Q8_0.gguf")) == 2  # the hub and the store, once
+    assert len(hub.gets("a-Q8_0.gguf")) == 2  # one request each to the hub and the store
     rows = [one for one in json.loads(run(environment, "ls", "--json")[1]) if one["name"] == REPO]
     assert [(one["tag"], one["type"], one["size"], one["whole"], one["default"]) for one in rows] == [
         ("Q4_K_M", "gguf", 2000, True, False),
@@ -408,7 +408,7 @@ def test_every_command_that_takes_a_model_fetches_it(hub, environment, tmp_path)
 
 
 def test_the_token_of_a_login(hub, environment, tmp_path):
-    """HF_TOKEN, else the file of huggingface_hub's login."""
+    """HF_TOKEN, or else the token file of huggingface_hub's login."""
     home = tmp_path / "home"
     (home / ".cache/huggingface").mkdir(parents=True)
     (home / ".cache/huggingface/token").write_text("hf_of_login\n")
@@ -440,14 +440,14 @@ def test_a_certificate_that_does_not_hold_ends_it_before_the_token_is_sent(hub, 
     assert code == 2 and "certificate" in error and "again" not in error and not hub.seen
     code, _, error = run({**safe, "SSL_CERT_FILE": str(made)}, "pull", REPO)
     assert code == 0, error
-    # A store without TLS behind a hub with it is not followed.
+    # Redirects from a hub with TLS to a store without TLS are not followed.
     hub.files = {"a.gguf": b"large" * 1000}
     code, _, error = run({**safe, "SSL_CERT_FILE": str(made)}, "pull", REPO)
     assert code == 2 and "https to http" in error
 
 
 def test_a_hub_that_never_gets_further_is_given_up(hub, environment):
-    hub.once["model.safetensors"] = [cut(hub.files["model.safetensors"][:1000])] * 20  # and knows no ranges
+    hub.once["model.safetensors"] = [cut(hub.files["model.safetensors"][:1000])] * 20  # the hub does not support ranges
     code, _, error = run(environment, "pull", REPO)
     assert code == 2 and "closed the connection" in error
     assert len([one for one in hub.gets("model.safetensors") if one[0] == "store"]) == 5

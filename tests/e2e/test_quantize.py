@@ -1,4 +1,4 @@
-"""`pagoda quantize`: a model in, the same in another type out, which is served as the original is."""
+"""`pagoda quantize`: converts a model to another type, and the result is served like the original."""
 
 import json
 import os

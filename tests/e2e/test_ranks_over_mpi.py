@@ -1,4 +1,4 @@
-"""Ranks started by mpirun: on one machine, with a rank lost, and in two network namespaces that stand for two
+"""Ranks started by mpirun: on one machine, after the loss of a rank, and in two network namespaces that simulate two
 machines."""
 
 import json
@@ -38,7 +38,7 @@ def whole(tmp_path_factory):
 
 
 def descendants(pid):
-    """{pid: command line} of all processes below."""
+    """Returns {pid: command line} of all descendants."""
     parents, commands = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -56,7 +56,7 @@ def descendants(pid):
 
 
 def rank_processes(pid):
-    """Pids of the program's processes below, by rank."""
+    """Returns the pids of the program's descendant processes, by rank."""
     ranks = {}
     for child, command in descendants(pid).items():
         if command[0] == str(binary()):
@@ -72,7 +72,7 @@ def test_the_answers_are_those_of_one_process(tmp_path, whole):
 
 
 def test_ranks_that_sum_answer_too(tmp_path, whole):
-    """Other last bits: whether the texts are equal is the model's matter, so their number is what is held."""
+    """The last bits differ, so whether texts are equal depends on the model; only their number is checked."""
     assert len(generate(tmp_path, "--no-deterministic-allreduce", launcher=MPIRUN, env=ENV)) == len(whole)
 
 
@@ -149,7 +149,7 @@ def run(*command):
 
 @pytest.fixture
 def two_machines(tmp_path):
-    """Names of two network namespaces with a link, and mpirun in the first with a rank in each."""
+    """Names of two linked network namespaces, and an mpirun in the first that starts a rank in each."""
     a, b = f"pga{os.getpid()}", f"pgb{os.getpid()}"
     try:
         try:
@@ -200,7 +200,7 @@ case $host in 10.77.0.2) exec ip netns exec {b} unshare --uts bash -c "hostname 
             ],
         )
     finally:
-        for name in (a, b):  # a broken link leaves mpirun's daemon waiting
+        for name in (a, b):  # after a broken link, mpirun's daemon keeps waiting
             pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split()
             for pid in pids:
                 os.kill(int(pid), signal.SIGKILL)
@@ -278,7 +278,7 @@ def test_a_broken_link_is_told_to_clients(two_machines):
         )
         assert any(
             "data: " in line for line in iter(stream.stdout.readline, "")
-        )  # behind the comment that opens the stream
+        )  # after the comment that opens the stream
         run("ip", "-n", a, "link", "set", a, "down")
         broken = time.monotonic()
         code = ""
@@ -287,6 +287,6 @@ def test_a_broken_link_is_told_to_clients(two_machines):
             time.sleep(0.1)
         assert code == "503"
         assert '"error"' in stream.communicate()[0]
-        # Both ranks end by themselves; mpirun waits for its other half, which it cannot reach.
+        # Both ranks end by themselves; mpirun waits for its daemon on the other machine, which it cannot reach.
         assert wait_until(lambda: not any(alive(pid) for pid in ranks), 30)
         running.process.kill()

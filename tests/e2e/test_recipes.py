@@ -1,5 +1,5 @@
-"""The diffs of examples/policies apply to this tree, each alone, and what they touch compiles; a policy of a kind that
-is not known everywhere does not. The compiler's own commands are those of the build that made the program."""
+"""Each diff of examples/policies applies to this tree, and the files that it touches compile. A kind of policy that is
+not handled everywhere does not compile. The compiler commands are those of the build of the program."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT, binary
 
 ROOMS = ("scheduler", "kv_cache", "routing", "sim")
-# The file that makes what a row names.
+# The file that creates the object named in a row.
 MAKERS = {
     "src/scheduler/scheduling_policies.def": "src/scheduler/admission_order.cc",
     "src/scheduler/preemption_policies.def": "src/scheduler/preemption_policy.cc",
@@ -21,7 +21,7 @@ MAKERS = {
 
 
 def recipes():
-    """{recipe: its diff}, by the rows of docs/recipes.md"""
+    """Returns {recipe: its diff}, from the rows of docs/recipes.md."""
     page = (ROOT / "docs/recipes.md").read_text()
     rows = re.findall(r"^\| (an? .*?) \| \[.*?\]\(\.\./(\S+\.diff)\)", page, re.M)
     return {recipe: (ROOT / name).read_text() for recipe, name in rows}
@@ -42,7 +42,7 @@ def fixture_tree(tmp_path):
 
 
 def without_precompiled_headers(words):
-    """They hold headers of ROOT, which the tree has too. Each word of theirs follows an -Xclang."""
+    """Removes the flags of precompiled headers, which contain headers of ROOT. Each flag follows an -Xclang."""
     out, words = [], iter(words)
     for word in words:
         if word != "-Xclang":
@@ -55,9 +55,9 @@ def without_precompiled_headers(words):
 
 
 def compiled(tree, name):
-    """Compiles a file of the tree, or of ROOT with the tree's headers, and makes nothing of it."""
+    """Compiles a file of the tree, or of ROOT with the tree's headers, without writing an object file."""
     known = commands()
-    # A new file is compiled as its neighbours are.
+    # A new file is compiled with the command of another file in its folder.
     room = name.split("/")[1]
     entry = known.get(str(ROOT / name)) or next(
         known[file] for file in sorted(known) if f"/pagoda_{room}.dir/" in known[file]["command"]
@@ -87,7 +87,7 @@ def test_the_diff_applies_and_compiles(tree, recipe):
         assert (tree / name).read_text() != ((ROOT / name).read_text() if (ROOT / name).exists() else "")
         done = compiled(tree, MAKERS.get(name, name))
         assert done.returncode == 0, done.stderr
-    # One file and a row; a GPU is a row alone.
+    # One file and a row; a GPU is only a row.
     assert len(touched) == (1 if recipe == "a cost model" else 2)
 
 

@@ -1,7 +1,7 @@
 """`serve --record`, real load from outside, then `simulate --replay`: the same decisions, step by step, in every mode.
 
-The load has what changes decisions: plain, parallel, best_of and beam requests at once, shared prefixes that come and
-go, clients that hang up in the middle, in a cache that is too small for them.
+The load has everything that affects decisions: concurrent plain, parallel, best_of and beam requests, shared prefixes
+that are added and removed, clients that disconnect, and a cache that is too small.
 """
 
 import concurrent.futures
@@ -61,7 +61,7 @@ def bench(server, workload, *flags):
 
 
 def hang_up(server, tokens_to_read):
-    """A stream whose reader leaves after some of it."""
+    """Reads part of a stream and disconnects."""
     body = json.dumps(
         {"prompt": "Once upon a time", "max_tokens": 100, "ignore_eos": True, "stream": True, "n": 2}
     ).encode()
@@ -89,7 +89,7 @@ def best_of(server):
 
 
 def prefixes(server):
-    """A shared prefix that comes, is used and goes again while the others run."""
+    """Adds, uses and removes a shared prefix while other requests run."""
     with httpx.Client(base_url=server.url, timeout=60) as http:
         for _ in range(3):
             added = http.post("/admin/prefixes", json={"name": "rules", "token_ids": RULES})
@@ -146,7 +146,7 @@ def test_a_killed_server_leaves_what_it_wrote(tmp_path):
 
 
 def test_a_log_of_other_decisions_exits_2(tmp_path):
-    """Named by the step: a log whose header claims another engine than the one that ran."""
+    """A log whose header claims another engine than the one that ran; the error names the step."""
     log = tmp_path / "run.log"
     log.write_bytes(b"PAGODARL\x01 no log")
     done = subprocess.run([binary(), "simulate", "--replay", log], capture_output=True, text=True, timeout=60)

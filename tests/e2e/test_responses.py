@@ -1,4 +1,4 @@
-"""What users of the official openai client see of /v1/responses; everything valid by OpenAI's own schema."""
+"""/v1/responses, used with the official openai client; all answers are valid by OpenAI's own schema."""
 
 import subprocess
 import time
@@ -102,7 +102,7 @@ def test_in_the_background_it_is_asked_for_until_it_ends(client, conforms):
 
 
 def test_a_stream_in_the_background_goes_on_without_its_client(client, conforms):
-    """A stream that is interrupted and resumed has all events, each once."""
+    """An interrupted and resumed stream has every event exactly once."""
     arguments = dict(input="Say hello.", **{**GREEDY, "max_output_tokens": 40})
     first = []
     with client.responses.create(stream=True, background=True, **arguments) as stream:
@@ -177,7 +177,7 @@ def test_errors_name_the_field(client):
 
 
 def test_kept_answers_outlive_the_server(tmp_path):
-    """Stored answers are found and continued after a restart, within the limit; only damaged ones are lost."""
+    """Stored answers are found and continued after a restart, up to the limit; only damaged ones are lost."""
     folder = tmp_path / "kept"
     flags = [
         "--max-model-len",
@@ -228,7 +228,7 @@ def test_kept_answers_outlive_the_server(tmp_path):
         for id in first.id, second.id:
             with pytest.raises(openai.NotFoundError):
                 client.responses.retrieve(id)
-        for _i in range(4):  # the bound holds for what is on disk
+        for _i in range(4):  # the limit applies to files on disk
             client.responses.create(input="x", metadata={"a": "b"}, instructions="y" * 300, **GREEDY)
 
     asking(after)

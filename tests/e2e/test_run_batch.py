@@ -1,4 +1,4 @@
-"""`pagoda run-batch`: lines of every endpoint without a server, and resumed after a kill."""
+"""`pagoda run-batch`: runs lines for every endpoint without a server, and resumes after a kill."""
 
 import json
 import signal
@@ -120,7 +120,7 @@ def test_after_a_kill_it_goes_on(tmp_path):
     first = out.read_bytes()
     if first.count(b"\n") >= number:
         pytest.skip("it was done before it could be killed")
-    out.write_bytes(first + b'{"id":"batch_req_')  # as a kill in the middle of a line leaves it
+    out.write_bytes(first + b'{"id":"batch_req_')  # a file as left by a kill in the middle of a line
     assert run(tmp_path).returncode == 0
     assert out.read_bytes().startswith(first)
     got = [json.loads(text)["custom_id"] for text in out.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""One conversation through every protocol, streamed and whole: the same tokens, and so the same text and usage."""
+"""One conversation through every protocol, streamed and whole: the same tokens, text and usage."""
 
 import json
 
@@ -20,7 +20,7 @@ TOOL = {
 
 @pytest.fixture(scope="module")
 def house():
-    # The markup of calls and of reasoning is read, whatever this model writes.
+    # Markup of calls and reasoning is parsed, whatever this model writes.
     with serving(
         default_model(),
         "--max-model-len",
@@ -43,7 +43,7 @@ def has_grammars(url):
 
 
 class Said:
-    """What an answer said, in no protocol's words."""
+    """The content of an answer, independent of the protocol."""
 
     def __init__(self, reasoning, text, calls, prompt_tokens, completion_tokens, length):
         self.told = (reasoning or "", text or "", calls, prompt_tokens, completion_tokens, length)
@@ -272,8 +272,7 @@ def test_the_same_conversation(house, name, ask, stream):
 
 @pytest.fixture(scope="module")
 def dead_end(tmp_path_factory):
-    """A model with no token for what must come behind three letters: whatever it says ends in the middle, with an
-    error."""
+    """A model without a token for the text required after three letters, so that every answer ends with an error."""
     folder = tmp_path_factory.mktemp("dead end")
     (folder / "plain.jinja").write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
     write_small_model(folder / "m.gguf", without="z")
@@ -287,7 +286,7 @@ def dead_end(tmp_path_factory):
 
 @pytest.mark.parametrize("ask", [chat, responses, messages, lines], ids=["chat", "responses", "messages", "ollama"])
 def test_an_error_in_the_middle_is_the_clients_own_error(dead_end, ask):
-    """Whole: the HTTP error of the protocol. In a stream, after some text: its error event, as its client reads it."""
+    """Whole answers give the protocol's HTTP error; streams give its error event after some text, as clients see it."""
     case = dict(
         messages=[{"role": "user", "content": "Go"}],
         max=60,

@@ -1,8 +1,6 @@
-"""Every keyword of JSON Schema (drafts 4 to 2020-12): held, refused by its name, or an annotation that says nothing
-about a
-value. None is silently ignored: where a schema with one is taken, a random model's answers are held against a
-validator, and
-would show it."""
+"""Every keyword of JSON Schema (drafts 4 to 2020-12) is enforced, refused by name, or an annotation that does not
+constrain values. None is silently ignored: if a schema with a keyword is accepted, a validator checks the answers of a
+random model, which would violate an ignored keyword."""
 
 import json
 
@@ -15,7 +13,7 @@ from test_structured_output import ENDS
 OBJECT = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}}
 NULLS = {"type": "array", "items": {"type": "null"}, "maxItems": 4}
 
-# Each with a schema that most answers of its type would break if the keyword were left out.
+# Each keyword with a schema that most answers of its type would violate if the keyword were ignored.
 HELD = {
     "type": {"type": "boolean"},
     "enum": {"enum": [1, "x"]},
@@ -109,7 +107,7 @@ ANNOTATIONS = [
     "contentSchema",
     "x-anything",
 ]
-# In part only: what is beyond that part is refused by its name.
+# Keywords that are supported only in part; uses beyond that part are refused by name.
 BEYOND = [
     ("pattern", {"type": "string", "pattern": "(?=a)b"}),
     ("multipleOf", {"type": "number", "multipleOf": 0.001}),
@@ -156,7 +154,7 @@ def ask(http, schema, seed=0):
 def test_what_is_held_holds(http, keyword):
     schema, wholes = HELD[keyword], 0
     for seed in range(40):
-        if seed >= 8 and wholes:  # whether an answer ends in time is chance
+        if seed >= 8 and wholes:  # whether an answer ends in time is random
             break
         answer = ask(http, schema, seed)
         assert answer.status_code == 200, answer.text
@@ -178,9 +176,7 @@ def test_what_is_not_held_is_refused_by_its_name(http, keyword, schema):
     ):
         answer = ask(http, inside)
         assert answer.status_code == 400 and answer.json()["error"]["code"] == "invalid_grammar", (inside, answer.text)
-        named = (
-            "contains" if keyword in ("minContains", "maxContains") else keyword
-        )  # they only say something beside it
+        named = "contains" if keyword in ("minContains", "maxContains") else keyword  # both only modify it
         assert f"'{named}'" in answer.text, (inside, answer.text)
 
 

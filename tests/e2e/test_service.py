@@ -1,4 +1,4 @@
-"""Under a service manager: what it is told, and when."""
+"""Under a service manager: the notifications that it receives, and their times."""
 
 import os
 import signal

@@ -18,7 +18,7 @@ PROMPT = (
 
 
 def resident(pid):
-    """Bytes of the process and of its ranks that are in memory, of files mapped and of its own."""
+    """Returns the resident bytes of the process and its ranks: mapped files and private memory."""
     children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(
         int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{p}/status").read_text())[1]) << 10
@@ -61,7 +61,7 @@ def test_weights_go_and_come_back_the_same(flags):
         )
         assert http.get("/health").status_code == 200
         asleep = resident(server.process.pid)
-        weights = 80 << 20  # about 90 MB in the file
+        weights = 80 << 20  # the file has about 90 MB
         assert full - asleep > weights, (full, asleep)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = pool.submit(answer, http)
@@ -90,7 +90,7 @@ def test_a_stream_that_is_aborted_ends_with_an_error_and_a_kept_one_goes_on():
     ):
         body = {"prompt": PROMPT, "max_tokens": 60, "temperature": 0, "ignore_eos": True, "stream": True}
         whole = stream(http, body)
-        assert len(whole) > 40 and whole[-1] == "[DONE]"  # a token of half a character has no event of its own
+        assert len(whole) > 40 and whole[-1] == "[DONE]"  # a token with half a character has no event
 
         def asleep_after(mode):
             lines = []

@@ -1,6 +1,5 @@
-"""What the server says as it starts on models in the shape of popular ones: nothing that looks like a fault where there
-is
-none, and what was chosen for the operator."""
+"""Messages of the server at start with models shaped like popular ones: none that look like errors without an error,
+and the values that were chosen automatically."""
 
 import json
 import pathlib
@@ -10,7 +9,7 @@ import pytest
 from conftest import serving
 
 FAMILIES = pathlib.Path(__file__).resolve().parents[1] / "fixtures/families"
-# Keys that hubs' config.json have beside those that transformers saves.
+# Keys in config.json on hubs, in addition to those that transformers saves.
 QWEN = {"use_sliding_window": False, "sliding_window": 131072, "max_window_layers": 2, "use_mrope": False}
 POPULAR = {  # the shape of: (fixture, more of config.json)
     "Qwen2.5-VL": ("qwen2_5_vl", {}),
@@ -53,7 +52,7 @@ POPULAR = {  # the shape of: (fixture, more of config.json)
 
 
 def write_folder(folder, fixture, more=None, tensors=()):
-    """The fixture as a folder of a hub. Its weights are nothing but zeros."""
+    """Writes the fixture as a folder of a hub, with zero weights."""
     made = json.loads((FAMILIES / f"{fixture}.json").read_text())
     config = {key: value for key, value in {**made["config"], **(more or {})}.items() if value is not None}
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Property: whatever mix of fields a completion asks for, its stream adds up to the whole answer."""
+"""Property test: for any combination of fields of a completion, its stream adds up to the whole answer."""
 
 import json
 import random

@@ -1,6 +1,6 @@
-"""Answers held to a form: whatever a random model says under a schema, an expression or a grammar has that form, in
-every mode of decoding, memory and guessing, and does not depend on who else is served. Oracle: jsonschema.
-Expressions and grammars have their own: test_expressions_and_grammars.py."""
+"""Constrained answers: all answers of a random model match the schema, expression or grammar, in every mode of
+decoding, memory and speculation, and do not depend on other requests. Oracle: jsonschema. Expressions and grammars are
+tested in test_expressions_and_grammars.py."""
 
 import concurrent.futures
 import json
@@ -15,7 +15,7 @@ from small_model import vocabulary, write_small_model
 
 TOKENS, _ = vocabulary()
 ID = {token: i for i, token in enumerate(TOKENS)}
-# A random model ends nothing: what ends strings, lists and objects is pushed a little.
+# A random model rarely ends a value: a bias makes the ends of strings, lists and objects more likely.
 ENDS = {str(ID[token]): 4 for token in ('"', "}", "]", ",")}
 SMALL = ["--max-num-seqs", "16", "--kv-cache-memory-bytes", "300KiB"]
 
@@ -114,7 +114,7 @@ def holds(schema, choice):
 
 
 def try_schemas(http, schemas, seeds):
-    """How many answers were whole, and what was refused. Nothing else may happen."""
+    """Returns the number of complete answers, and the refusals. There may be no other outcome."""
 
     def one(job):
         schema, seed = job
@@ -142,7 +142,7 @@ def test_every_answer_has_the_form_of_its_schema(http):
     results = try_schemas(http, OWN_CASES, 6)
     assert not [r for r in results if r[0] == "refused"], [r for r in results if r[0] == "refused"]
     for schema in OWN_CASES:
-        # A random model seldom reaches the end of an answer in which anything may come.
+        # A random model rarely completes an answer without constraints.
         if schema not in ({}, True, {"type": "object"}, {"type": "array"}):
             assert any(r[0] == "whole" for r in results if r[1] == schema), schema
 
@@ -161,7 +161,7 @@ def test_the_json_schema_conformance_cases(http):
     counts = {kind: sum(r[0] == kind for r in results) for kind in ("whole", "cut", "refused")}
     print(counts)
     assert counts["refused"] <= 0.15 * len(results), counts
-    for kind, schema, message in results:  # a refusal names what is not held
+    for kind, schema, message in results:  # a refusal names the unsupported part
         assert kind != "refused" or "'" in message.removeprefix("'structured_outputs.json' cannot be used: "), (
             schema,
             message,
@@ -173,7 +173,7 @@ PATTERNS = ["^a", "b$", "a", "^[a-z]+$", "^.{2,3}$", "^a|b$", "[0-9]"]
 
 
 def random_schema(draw, depth):
-    """Keywords beside and within each other, as no person would put them."""
+    """Returns a schema with an arbitrary combination and nesting of keywords."""
 
     def leaf():
         return draw.choice(
@@ -256,7 +256,7 @@ def test_without_strict_what_cannot_be_held_is_left_out_with_a_warning(http):
 
     for strict in {"strict": True}, {}:
         assert send(**strict).status_code == 400 and "'uniqueItems'" in send(**strict).text
-    for _ in range(2):  # compiled, and known
+    for _ in range(2):  # compiled first, then cached
         answer = send(strict=False)
         assert answer.status_code == 200, answer.text
         assert "uniqueItems" in answer.headers["warning"] and "#/properties/tags" in answer.headers["warning"], (
@@ -273,7 +273,7 @@ def test_a_text_without_white_space_on_request(http):
     }
     for options in {"disable_any_whitespace": True}, {"whitespace_pattern": "[ ]?"}:
         assert ask(http, structured_outputs={"json": schema, **options})["choices"][0]["text"] == '{"a":[null,null]}'
-    for seed in range(5):  # at most one between two parts
+    for seed in range(5):  # at most one blank between two parts
         text = ask(http, structured_outputs={"json": schema}, seed=seed, logit_bias={str(ID["Ġ"]): 50})["choices"][0][
             "text"
         ]
@@ -384,7 +384,7 @@ def alone(http):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_says_the_same(http, alone, mode, tmp_path):
-    """All at once, in each mode, and again by replay of the record."""
+    """All requests at once, in each mode, and again in a replay of the record."""
     log = tmp_path / "run.log"
     length = ["--max-model-len", "128"] if "--kv-cache-memory-bytes" in MODES[mode] else []
     server = Server(small_model(), *MODES[mode], *length, "--record", log)
@@ -426,7 +426,7 @@ def test_logprobs_are_of_what_may_come(http):
 
 
 def test_a_dead_end_is_an_error_of_its_own(tmp_path):
-    """What must come behind the "a" is in no token of this model."""
+    """The text required after "a" is in no token of this model."""
     model = tmp_path / "no z.gguf"
     write_small_model(model, without="z")
     fields = {"prompt": "Once", "max_tokens": 20, "temperature": 0, "guided_regex": "az"}
@@ -443,7 +443,7 @@ def test_a_dead_end_is_an_error_of_its_own(tmp_path):
                 answer.text,
             )
         streamed = http.post("/v1/completions", json={**fields, "stream": True})
-        # Before the first chunk has been sent it is the status that says so, behind it an event.
+        # Before the first chunk, the status reports the error; after it, an event.
         assert "constraint_dead_end" in streamed.text, streamed.text
         assert streamed.status_code == 400 or streamed.text.rstrip().endswith("data: [DONE]"), streamed.text
         whole = http.post("/v1/completions", json={**fields, "guided_regex": "a(z|b)"}).json()["choices"][0]
@@ -457,7 +457,7 @@ def test_the_form_goes_before_other_wishes(http):
 
 
 def test_streams_and_chat(server):
-    """The default model: whole JSON of the schema, and a Pydantic model through openai's parse()."""
+    """The default model gives complete JSON for the schema, and a Pydantic model through openai's parse()."""
     import openai
     from pydantic import BaseModel
 
@@ -488,7 +488,7 @@ def test_streams_and_chat(server):
 
 
 def test_a_real_model_writes_at_most_one_blank_between_parts(server):
-    """Small models write white space for as long as they may."""
+    """Small models write as much whitespace as they are allowed to."""
     schema = {
         "type": "object",
         "properties": {

@@ -1,4 +1,4 @@
-"""A model split over processes: the same answers, and no rank that outlives another."""
+"""A model split over processes: the same answers, and no rank outlives another."""
 
 import json
 import os
@@ -124,7 +124,7 @@ def test_ranks_on_one_machine_need_no_mpi(tmp_path, whole):
 
 
 class Stream(threading.Thread):
-    """A streamed completion without an end of its own."""
+    """A streamed completion that does not end by itself."""
 
     def __init__(self, url):
         super().__init__(daemon=True)
@@ -150,12 +150,12 @@ def health(url):
 
 
 def shared_memory():
-    """Pagoda's: other tests run beside these, and MPI's ranks have some too."""
+    """Returns Pagoda's shared memory files: other tests run concurrently, and MPI has files of its own."""
     return {name for name in os.listdir("/dev/shm") if "pagoda" in name}
 
 
 def lose(rank, number, seed):
-    """Serves on 3 ranks, streams, does `number` to a rank at some moment, and checks what follows."""
+    """Serves on 3 ranks, sends signal `number` to a rank during a stream, and checks the consequences."""
     shared_before = shared_memory()
     with serving(
         default_model(),
@@ -175,7 +175,7 @@ def lose(rank, number, seed):
         assert wait_until(lambda: all(len(s.events) > 3 for s in streams), 60)
         time.sleep(random.Random(seed).random())
         os.kill(ranks[rank], number)
-        # Slices of waiting, rank 0's own limit, and twice that for the other ranks to notice rank 0.
+        # The slices of a wait, rank 0's own limit, and twice that until the other ranks notice the end of rank 0.
         limit = 4 * RANK_TIMEOUT_S + 6
         if rank != 0:
             assert wait_until(lambda: health(running.url) == 503, RANK_TIMEOUT_S + 4)
@@ -283,7 +283,7 @@ def test_idle_ranks_use_no_cpu_and_sigterm_ends_all():
         before = [cpu_ticks(pid) for pid in ranks]
         time.sleep(5)
         used = [cpu_ticks(pid) - b for pid, b in zip(ranks, before)]
-        assert max(used) <= 3, used  # hundredths of a second, of 5 s
+        assert max(used) <= 3, used  # in hundredths of a second, of 5 s
         assert running.stop() == 0
         assert wait_until(lambda: not any(alive(pid) for pid in ranks), 5)
     assert shared_memory() <= shared_before

@@ -1,5 +1,5 @@
-"""Tool calls and reasoning through the server, as the openai client reads them. The model is made to write a line by a
-chat template that repeats it: what is tested is what the server makes of it, not what the model thinks of it."""
+"""Tool calls and reasoning through the server, as the openai client reads them. A chat template that repeats a line
+makes the model write it: the tests check how the server parses the line, not the model."""
 
 import json
 
@@ -61,7 +61,7 @@ def test_a_call_and_its_answer_go_round(parrot, valid):
         "get_weather",
         {"city": "Paris"},
     )
-    # The client sends the message back as it is, with the tool's answer behind it.
+    # The client sends the message back unchanged, followed by the result of the tool.
     history = [
         {"role": "user", "content": "x"},
         choice.message,

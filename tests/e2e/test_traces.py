@@ -1,4 +1,4 @@
-"""--otlp-traces-endpoint against a collector of ours on loopback."""
+"""--otlp-traces-endpoint with a test collector on loopback."""
 
 import http.server
 import json

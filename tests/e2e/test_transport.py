@@ -58,7 +58,7 @@ def test_new_certificates_cut_no_stream(secure):
     ) as answer:
         lines = answer.iter_lines()
         next(lines)
-        certificate(secure.folder, "server")  # another one at the same place
+        certificate(secure.folder, "server")  # replaces the certificate at the same path
         secure.process.send_signal(signal.SIGHUP)
         new = ssl.create_default_context(cafile=str(secure.certificate))
         deadline = time.monotonic() + 5
@@ -156,7 +156,7 @@ def test_a_unix_socket_and_the_operators(tmp_path):
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(main)), base_url="http://localhost") as user:
             assert user.get("/admin/usage", headers={"Authorization": "Bearer one"}).status_code == 403
             assert user.get("/v1/models").status_code == 401
-        server.process.kill()  # its remains do not matter
+        server.process.kill()  # the files it leaves do not matter
         server.process.wait()
         assert main.exists()
         server = SecureServer(small_model(), *flags)

@@ -1,4 +1,4 @@
-"""Models that make vectors: the clients' own packages, what transformers gives, and what is refused."""
+"""Embedding, scoring and classification models: official clients, comparison with transformers, and refusals."""
 
 import asyncio
 import base64
@@ -43,7 +43,7 @@ def test_openais_client_gets_what_transformers_gives(bert):
     server, model = bert
     client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
     rows = [golden["ids"] for golden in model["goldens"] if not golden["second"]]
-    answer = client.embeddings.create(model="bert", input=rows)  # base64, as the client asks for it
+    answer = client.embeddings.create(model="bert", input=rows)  # as base64, which the client requests
     assert answer.usage.prompt_tokens == answer.usage.total_tokens == sum(map(len, rows))
     goldens = [golden["mean"] for golden in model["goldens"] if not golden["second"]]
     assert [entry.index for entry in answer.data] == list(range(len(rows)))
@@ -137,7 +137,7 @@ def test_scores_of_a_cross_encoder(cross):
         ).json()
         assert [entry["index"] for entry in again["results"]] == [entry["index"] for entry in ranked["results"]]
         assert "document" not in again["results"][0]
-    # The second text's type counts: the other way round is another score.
+    # The token types matter: exchanging the texts gives another score.
     turned = http.post("/score", json={"text_1": documents[:3], "text_2": ["dog"] * 3}).json()["data"]
     assert [entry["score"] for entry in turned] != scores[:3]
 

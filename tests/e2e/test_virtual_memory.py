@@ -1,6 +1,5 @@
-"""`--kv-manager virtual` takes memory as it is used: a pool of gigabytes starts as small as a paged one, grows with
-what
-is held, and gives back what nobody holds."""
+"""`--kv-manager virtual` takes memory as it is used: a pool of gigabytes starts as small as a paged one, grows with the
+tokens in it, and releases memory without tokens."""
 
 import concurrent.futures
 import pathlib
@@ -16,12 +15,12 @@ SLACK = 64 << 20
 
 
 def memory(server, field="VmRSS"):
-    """Bytes that are in memory; RssShmem: of the pool of the virtual manager."""
+    """Returns resident bytes; with RssShmem, those of the virtual manager's pool."""
     return int(re.search(field + r":\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) << 10
 
 
 def settled(server):
-    """Some of the pool is made ready in idle time, of either manager."""
+    """Waits until idle-time preparation of the pool, which both managers do, has finished."""
     seen = [memory(server)]
     while len(seen) < 4 or max(seen[-4:]) - min(seen[-4:]) > 1 << 20:
         time.sleep(0.5)
@@ -69,7 +68,7 @@ def test_memory_is_taken_with_use_and_given_back():
         begun = memory(server, "RssShmem")
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(ask, prompts))
-        held = len(prompts) * 1600 * per_token  # the prefix cache keeps it
+        held = len(prompts) * 1600 * per_token  # kept by the prefix cache
         used = memory(server, "RssShmem")
         assert http.post("/reset_prefix_cache").status_code == 200
 
@@ -82,6 +81,6 @@ def test_memory_is_taken_with_use_and_given_back():
             f"start {start >> 20} MiB, paged {paged >> 20}; pool: {begun >> 20} at start, {used >> 20} with"
             f" {held / 2**20:.0f} held, {memory(server, 'RssShmem') >> 20} after that"
         )
-        # Free pages are made ready beside it, as many as are in use.
+        # As many free pages as are in use are prepared in addition.
         assert 0.9 * held < used < begun + 2 * held + SLACK < POOL / 2
         assert given

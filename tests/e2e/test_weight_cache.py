@@ -1,4 +1,4 @@
-"""The cache of packed weights, from outside: pack, list, clear; what a server maps; who makes a file, and when."""
+"""The cache of packed weights, from outside: pack, list, clear; the files that a server maps; when files are made."""
 
 import os
 import pathlib
@@ -126,7 +126,7 @@ def test_the_file_is_written_behind_the_first_answer(cache, tmp_path):
     model = copy_of_model(tmp_path)
     with serve(cache, model) as server:
         time.sleep(0.5)
-        assert not packed(cache)  # nobody has asked for anything, and it is early
+        assert not packed(cache)  # no request has been sent, and the server has just started
         answer(server)
         wait_until_packed(cache)
         wait_for(lambda: server.metric("weight_cache_written_bytes") > 0, "written bytes")
@@ -222,7 +222,7 @@ def test_ended_while_writing(cache, number):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_ended_while_loading(cache, number):
-    """At any moment of a start: at once, with code 0, with nothing left behind."""
+    """A signal at any moment of the start ends the server at once, with exit code 0 and without leftover files."""
     for wait in (0.01, 0.03, 0.06, 0.1, 0.2, 0.4):
         process = subprocess.Popen(
             [binary(), "serve", default_model(), "--port", "0", "--tensor-parallel-size", "2" if wait > 0.05 else "1"],
@@ -232,12 +232,12 @@ def test_ended_while_loading(cache, number):
             text=True,
         )
         time.sleep(wait)
-        # Until its handlers are there, the signal has its own effect.
+        # Before the handlers are installed, the signal has its default effect.
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
         process.send_signal(number)
         began = time.monotonic()
-        said = process.communicate(timeout=60)[1]  # ends when ranks have ended, too: they have the pipe
+        said = process.communicate(timeout=60)[1]  # returns after all ranks have ended, since they inherit the pipe
         assert time.monotonic() - began < 5, said
         assert process.returncode == (0 if caught >> (number - 1) & 1 else -number), said
         assert not unfinished(cache)
