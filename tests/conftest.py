@@ -1,4 +1,4 @@
-"""Starts the program under test and hands out clients."""
+"""Fixtures that start the program under test and create clients."""
 
 import atexit
 import contextlib
@@ -22,12 +22,12 @@ from small_model import write_small_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 120  # sanitizer builds are slow
-# A shell's script starts what it puts into the background with SIGINT ignored, which programs under test would inherit.
+# Shell scripts start background jobs with SIGINT ignored, which the programs under test would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def own_cache():
-    """What the tests' servers pack is theirs, and goes with them; the models stay where they are."""
+    """A cache folder for weights that the tests' servers pack, deleted after the tests; models stay where they are."""
     home = pathlib.Path(os.environ.get("PAGODA_CACHE", pathlib.Path.home() / ".cache/pagoda"))
     os.environ["PAGODA_CACHE"] = str(private_cache(home))
 
@@ -59,7 +59,7 @@ def default_model():
 
 @functools.cache
 def small_model():
-    """A model so small that load tests test the server."""
+    """A model so small that load tests measure the server."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="pagoda-e2e-")) / "small.gguf"
     atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
     write_small_model(path)
@@ -67,7 +67,7 @@ def small_model():
 
 
 class Server:
-    """One `pagoda serve` process. Its log is collected, so that it never blocks on a full pipe."""
+    """A `pagoda serve` process. Its log is read continuously, so that it never blocks on a full pipe."""
 
     def __init__(self, model, *flags, launcher=(), env=None):
         self.log = []
@@ -99,7 +99,7 @@ class Server:
         self._known.set()
 
     def metrics(self):
-        """{'name{labels}': value} of every sample."""
+        """Returns {'name{labels}': value} of every sample."""
         samples = {}
         for line in httpx.get(self.url + "/metrics").text.splitlines():
             if line and not line.startswith("#"):
@@ -108,7 +108,7 @@ class Server:
         return samples
 
     def metric(self, name):
-        """The sum over all label sets of a metric, by its name without prefix."""
+        """Returns the sum of a metric over all label sets, by its name without prefix."""
         found = [v for k, v in self.metrics().items() if re.match(rf"(\w+:)?{name}(\{{|$)", k)]
         assert found, f"no metric {name}"
         return sum(found)
@@ -144,7 +144,7 @@ def serving(model, *flags, **how):
 
 @pytest.fixture(scope="session")
 def server():
-    """The default model, shared by every test that changes nothing."""
+    """A server with the default model, shared by all tests that do not change its state."""
     with serving(default_model(), "--max-model-len", "2048", "--served-model-name", "smol") as running:
         yield running
 
@@ -169,7 +169,7 @@ def client(server):
 
 @pytest.fixture(scope="session")
 def valid():
-    """valid(name, object): the object conforms to that schema of OpenAI's OpenAPI file."""
+    """valid(name, object) checks that the object conforms to that schema of OpenAI's OpenAPI file."""
     data = shared_data()
     if data is None:
         pytest.skip("OpenAI's OpenAPI file is not here (PAGODA_SHARED_DATA): answers are not validated")

@@ -1,4 +1,4 @@
-"""Test programs of devices and families for the tiers: built, and run in as many processes as there are cores."""
+"""Builds the tiers' test programs of devices and families and runs them in as many processes as there are cores."""
 
 import concurrent.futures
 import os
@@ -34,7 +34,7 @@ def build(*targets, programs=DEVICES):
 
 
 def run(tests, seeds, program="device_runner_test"):
-    """Those that a filter of GoogleTest names, each with all that it can try; one thread a process."""
+    """Runs the tests selected by a GoogleTest filter, each with all seeds and one thread per process."""
     shards = len(os.sched_getaffinity(0))
 
     def share(index):
@@ -56,6 +56,6 @@ def run(tests, seeds, program="device_runner_test"):
             assert done.returncode == 0, done.stdout[-4000:]
 
 
-# Tiers of their own: ranks on several devices and KV tiers, and each family alone.
+# Tests that have their own tiers: ranks on several devices and KV tiers, and each family alone.
 RANKS_AND_TIERS = "*SplitFamily*:DeviceRanks*:*DeviceTiers*"
 FAMILIES = "All/Family.*:Models/Golden.*"

@@ -1,4 +1,4 @@
-"""Servers with --kv-disk on the small model: asked, looked into, and killed."""
+"""Servers with --kv-disk and the small model: helpers to query, inspect and kill them."""
 
 import random
 import subprocess
@@ -36,7 +36,7 @@ def tokens_on_disk(folder):
 
 
 def wait_for(folder, tokens):
-    """Blocks are written behind the answer."""
+    """Waits until the blocks are on disk, since they are written after the answer."""
     deadline = time.monotonic() + 30
     while tokens_on_disk(folder) < tokens:
         assert time.monotonic() < deadline, kv("list", folder)
@@ -44,7 +44,7 @@ def wait_for(folder, tokens):
 
 
 def kill_and_compare(folder, kills):
-    """What is asked again after a kill is answered by the same bits. How many answers began on the disk."""
+    """Checks that answers after a kill are bit-identical. Returns the number of answers that used rows on disk."""
     dice, expected, hits = random.Random(60), {}, 0
     prompts = [f"{number} {PROMPT}" for number in range(8)]
     for kill in range(kills):

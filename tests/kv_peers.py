@@ -1,4 +1,4 @@
-"""Servers that share K/V (--kv-transfer-config) on the small model, and a proxy between them that does harm."""
+"""Servers that share K/V (--kv-transfer-config) with the small model, and a proxy between them that injects faults."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def wait_for_peers(server, count=1, timeout_s=30):
 
 
 class Proxy:
-    """Passes bytes on between two servers; `harm(chunk, total)` changes those that come from the one that listens."""
+    """Forwards bytes between two servers. `harm(chunk, total)` changes the bytes from the server that listens."""
 
     def __init__(self, target, harm=None):
         self.target, self.harm = target, harm

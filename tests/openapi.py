@@ -7,7 +7,7 @@ import jsonschema
 
 
 def heed_nullable(node):
-    """OpenAPI 3.0's `nullable: true`, which the file still uses, as JSON Schema has it."""
+    """Converts OpenAPI 3.0's `nullable: true`, which the file still uses, to JSON Schema."""
     if isinstance(node, list):
         return [heed_nullable(entry) for entry in node]
     if not isinstance(node, dict):
@@ -27,8 +27,8 @@ class Validator:
         components = heed_nullable(json.loads(path.read_text())["components"])
         schemas = components["schemas"]
         if "CreateCompletionResponse" in schemas:
-            # The file has one schema for whole and streamed completions. In a stream OpenAI itself sends null until
-            # a choice ends; and the first token of an echoed prompt has no log-probability.
+            # The file has one schema for whole and streamed completions. In a stream, OpenAI itself sends null until
+            # a choice ends. The first token of an echoed prompt has no log-probability.
             chunk = copy.deepcopy(schemas["CreateCompletionResponse"])
             choice = chunk["properties"]["choices"]["items"]["properties"]
             choice["finish_reason"] = nullable(choice["finish_reason"])

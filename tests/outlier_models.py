@@ -1,6 +1,5 @@
-"""GGUF files of small random models in Q8_0 whose keys or activations have the outliers that published models have:
-what
-loses by rounding loses there. The same bytes on every machine."""
+"""GGUF files of small random models in Q8_0 whose keys or activations have outliers like those of published models,
+where rounding loses accuracy. The files have the same bytes on every machine."""
 
 import array
 import random
@@ -10,12 +9,12 @@ from small_model import F32, FLOAT32, Q8_0, STRING, UINT32, entry, tokenizer_ent
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HEAD, HIDDEN, VOCAB, CONTEXT = 6, 256, 4, 2, 64, 512, 512, 1024
 
-# Beside normally distributed weights, each model has:
-#   key_biases  of a head their norm in each layer, in four pairs of channels that rotate slowly, as Qwen2's and
-#               Qwen2.5's have (llama.cpp issue 21385: 302 and 460 a head in the first and the last layer)
+# In addition to normally distributed weights, each model has:
+#   key_biases  the norm of a head's key biases in each layer, in four pairs of channels that rotate slowly, as in
+#               Qwen2 and Qwen2.5 (llama.cpp issue 21385: 302 and 460 per head in the first and the last layer)
 #   queries     a factor on queries
-#   massive     of the embedding's channels 7 and 130 their size, all others being about 1 (arXiv 2402.17762)
-#   spikes      of one in 64 of the feed-forward's rows of gate and up a factor (arXiv 2405.14428)
+#   massive     the size of the embedding's channels 7 and 130; all others are about 1 (arXiv 2402.17762)
+#   spikes      a factor on one in 64 of the feed-forward's rows of gate and up (arXiv 2405.14428)
 MODELS = {
     "plain": {},
     "key biases": {"key_biases": [302, 20, 20, 20, 20, 460]},
@@ -27,7 +26,7 @@ MODELS = {
 
 
 def q8_0(values):
-    """Blocks of 32 with a scale in half precision."""
+    """Returns blocks of 32 values with a half-precision scale."""
     blocks = bytearray()
     for i in range(0, len(values), 32):
         block = values[i : i + 32]

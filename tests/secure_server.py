@@ -8,7 +8,7 @@ from conftest import Server
 
 
 class SecureServer(Server):
-    """One that does not listen on plain HTTP: its port is read from the log's other line."""
+    """A server that does not listen on plain HTTP. Its port is read from another line of the log."""
 
     def _read(self):
         for line in self.process.stderr:

@@ -1,7 +1,7 @@
-"""A GGUF file of a tiny random Llama with a tokenizer, so that load tests test the server and not the model.
+"""A GGUF file of a tiny random Llama with a tokenizer, so that load tests measure the server and not the model.
 
 The shape is that of stories260K (5 layers, 8 heads over 4, 512 tokens of vocabulary and of context), without a chat
-template. The same bytes on every machine.
+template. The file has the same bytes on every machine.
 """
 
 import array
@@ -10,12 +10,12 @@ import struct
 
 LAYERS, WIDTH, HEADS, KV_HEADS, HIDDEN, VOCAB, CONTEXT = 5, 64, 8, 4, 192, 512, 512
 UINT32, INT32, FLOAT32, STRING, ARRAY = 4, 5, 6, 8, 9
-F32, Q8_0 = 0, 8  # types of tensors
+F32, Q8_0 = 0, 8  # tensor types
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 
 def byte_alphabet():
-    """GPT-2's: a visible character for each byte."""
+    """Returns GPT-2's alphabet: a visible character for each byte."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (b for b in range(256) if b not in visible)
     return [chr(b) for b in visible] + [chr(256 + i) for i, _ in enumerate(others)]
@@ -87,8 +87,8 @@ def tokenizer_entries(markers=(), without="", control=False):
 
 
 def write_small_model(path, markers=(), without="", control=False):
-    """`markers`: tokens of their own, as models have for what begins and ends their reasoning, `control`: special ones;
-    `without`: characters that no token holds."""
+    """`markers`: additional tokens, such as those that begin and end reasoning; `control`: they are special tokens;
+    `without`: characters that occur in no token."""
     entries = [
         entry("general.architecture", STRING, "llama"),
         entry("general.name", STRING, "small"),
@@ -116,7 +116,7 @@ def write_small_model(path, markers=(), without="", control=False):
 
 
 def write_gguf(path, entries, tensors):
-    """`tensors`: of each its name, shape (innermost first), GGUF type and bytes."""
+    """`tensors`: (name, shape with the innermost axis first, GGUF type, bytes) of each tensor."""
     infos, data = [], bytearray()
     for name, shape, kind, stored in tensors:
         infos.append(string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data)))

@@ -1,4 +1,4 @@
-"""Folders of the small models that make vectors (tests/fixtures/encoders), with a tokenizer of letters."""
+"""Folders of the small embedding models (tests/fixtures/encoders), with a tokenizer of letters."""
 
 import json
 import math
@@ -11,7 +11,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
 def weights(seed, name, count, offset, scale):
-    """As tests/fixtures/make_families.py says."""
+    """Returns weights as defined in tests/fixtures/make_families.py."""
     x = 0xCBF29CE484222325
     for byte in f"{seed}/{name}".encode():
         x = (x ^ byte) * 0x100000001B3 & MASK
@@ -79,8 +79,8 @@ def tokenizer():
 
 
 def write(name, folder, pooling=None):
-    """`pooling`: "mean", "cls" or "lasttoken", in sentence-transformers' folders; without: as the model's family does
-    it."""
+    """`pooling`: "mean", "cls" or "lasttoken", stored in sentence-transformers' folders; None: the default of the
+    model's family."""
     model = json.loads((ENCODERS / f"{name}.json").read_text())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(model["config"]))

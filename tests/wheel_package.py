@@ -1,4 +1,4 @@
-"""The Python package as users get it: of the wheel, which is made unless PAGODA_WHEEL names one."""
+"""The Python package as users get it: from the wheel, which is built unless PAGODA_WHEEL names one."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def package(kind, variable, folder):
-    """A package of script/package: the one that the environment names, else made now into `folder`."""
+    """Returns a package of script/package: the one named in the environment, or else a new one in `folder`."""
     if given := os.environ.get(variable):
         return pathlib.Path(given)
     run = subprocess.run([ROOT / "script/package", "--to", folder, kind], capture_output=True, text=True, timeout=1200)
@@ -18,6 +18,6 @@ def package(kind, variable, folder):
 
 
 def unpacked_wheel(wheel, folder):
-    """A folder for PYTHONPATH."""
+    """Returns a folder for PYTHONPATH with the contents of the wheel."""
     zipfile.ZipFile(wheel).extractall(folder)
     return folder

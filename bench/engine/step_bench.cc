@@ -1,8 +1,8 @@
-// step_bench [STEPS]: the engine's own time a step, without a model: scheduler, KV manager, decoding and
-// outputs are the real ones, the runner returns one token a sequence at once. Prints microseconds of CPU time
-// a decode step for 1 and 256 sequences over pools of 300 and 300,000 blocks, of which their prompts take
-// half, but no more than 16,384 tokens each: the 10th percentile and the median, since other programs on the
-// machine only add to them. The last column is the KV manager's account alone (usage()), the median over the
+// step_bench [STEPS]: the engine's own time per step, without a model: scheduler, KV manager, decoding and
+// outputs are real, and the runner returns one token per sequence at once. Prints microseconds of CPU time
+// per decode step for 1 and 256 sequences and pools of 300 and 300,000 blocks, half of which their prompts
+// take, up to 16,384 tokens each: the 10th percentile and the median, since other programs on the machine
+// only increase the times. The last column is the median time of the KV manager's usage() alone, over the
 // same steps.
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +27,7 @@ double cpu_us() {
   return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
 }
 
-// The time of one call, which is far below what the clock costs.
+// The time of one call, which is far below the cost of reading the clock.
 double account_us(const KvManager& kv) {
   constexpr int kCalls = 100;
   std::int64_t sum = 0;
@@ -108,7 +108,7 @@ void measure(const Case& shape, int num_steps) {
       times.push_back(cpu_us() - begin);
       accounts.push_back(account_us(core.kv()));
     }
-    times.pop_back();  // some ended in it
+    times.pop_back();  // sequences finished in this step
     for (std::uint64_t id = first; id < next; ++id) core.abort(RequestId{id});
   }
   std::ranges::sort(times);

@@ -1,8 +1,8 @@
-// adapters_bench [--threads N] [--rank R] [--layers L]: what low-rank adapters of a batch's rows cost. Runs
-// the products of L layers of a model of Llama 3.2 1B's shapes, with all of their matrices adapted, and
-// prints the milliseconds without adapters, with one for all rows, with four by turns, and with one for every
-// other row, each beside its share of the first. The median of turns that follow each other, so that what
-// else runs on the machine meets all of them.
+// adapters_bench [--threads N] [--rank R] [--layers L]: the cost of low-rank adapters for the rows of a
+// batch. Runs the products of L layers with the shapes of Llama 3.2 1B, with all matrices adapted. Prints
+// milliseconds without adapters, with one adapter for all rows, with four adapters in rotation, and with one
+// for every other row, each with its ratio to the first. The times are medians of interleaved runs, so that
+// other load on the machine affects all of them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ std::vector<float> floats(std::int64_t count) {
   return out;
 }
 
-// The same weights everywhere: their memory is not.
+// All layers have equal weights, but in separate memory.
 Layer make_layer(const KernelContext& context, DType stored, const std::vector<std::byte>& bytes,
                  std::int32_t first_slot) {
   const LinearType type = multiplies_in_int8(stored) ? LinearType::int8 : LinearType::bfloat16;
@@ -132,7 +132,7 @@ void run(int threads, std::int32_t rank, int num_layers) {
         times[0].push_back(step(context, layers, rows, nullptr, buffers));
         for (int way = 0; way < 3; ++way)
           times[way + 1].push_back(step(context, layers, rows, ways[way].data(), buffers));
-        std::ranges::fill(buffers.x, 0.5f);  // it grows
+        std::ranges::fill(buffers.x, 0.5f);  // its values grow in each run
       }
       double median[4];
       for (int i = 0; i < 4; ++i) {

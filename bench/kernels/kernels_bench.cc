@@ -1,7 +1,7 @@
-// Rates of the kernels on the shapes of SmolLM2-135M, beside the measured peak and memory bandwidth.
+// Rates of the kernels on the shapes of SmolLM2-135M, compared with the measured peak and memory bandwidth.
 //   kernels_bench [--threads N] [--level avx512|avx2|portable] [--only SUBSTRING] [--seconds S]
 //                 [--rotate-mib N]
-// Weights rotate over more memory than the caches hold, as in decode. Best of the runs of a case.
+// Weights rotate over more memory than fits into the caches, as in decode. Prints the best run of each case.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -31,15 +31,15 @@ struct Options {
   CpuLevel level = detected_cpu_level();
   std::string only;
   double seconds = 0.15;
-  std::int64_t rotate_mib = 96;  // weights go round this much memory; 0: they stay in the caches
+  std::int64_t rotate_mib = 96;  // weights rotate over this much memory; 0: they stay in the caches
 };
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Time that counts: of this thread alone where it is the only one, so that neighbours on the same core
-// disturb less; else of the wall.
+// The measured time: CPU time if this is the only thread, so that other processes on its core disturb less;
+// otherwise wall time.
 double stamp(const Options& options) {
   if (options.threads > 1) return now();
   timespec time;
@@ -62,7 +62,8 @@ double best_time(const Options& options, const std::function<void()>& body) {
   return best;
 }
 
-// Nearly normal, as activations are: products of K types depend on it (RowPeaks in linear_tile.h).
+// Nearly normally distributed, like activations: products of K types depend on it (RowPeaks in
+// linear_tile.h).
 std::vector<float> floats(std::size_t count) {
   std::vector<float> out(count, -2.0f);
   for (std::size_t i = 0; i < count; ++i)
@@ -163,8 +164,8 @@ void bench_linear(const Options& options, const KernelContext& context, const Pe
   }
 }
 
-// Every quantised type on one shape: microseconds of a call, and that over those of Q8_0 in between or, of
-// types that become bfloat16, of BF16.
+// Every quantised type on one shape: microseconds per call, and the ratio to interleaved calls with Q8_0 or,
+// for types that are converted to bfloat16, with BF16.
 void bench_panels(const Options& options, const KernelContext& context) {
   constexpr std::int64_t kN = 2048, kK = 4096;
   constexpr std::int64_t kRows[] = {1, 2, 4, 6, 8, 12, 16, 24, 32, 64};
@@ -176,10 +177,10 @@ void bench_panels(const Options& options, const KernelContext& context) {
   std::printf("\n");
   const auto copies_of = [&](DType stored) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(dtype_bytes(stored, kN * kK)));
-    // Codes of floats get scales that are alike, so that their own panels take them.
+    // Float codes get similar scales, so that they can use their own panels.
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::byte>(multiplies_in_int8(stored) ? (i * 7919 >> 3) & 0x3b : 0x33);
-    // 8-bit numbers of folders as W8A8: one scale a row, of weights and inputs.
+    // 8-bit integers as in W8A8 folders: one scale per row of weights and inputs.
     const bool w8a8 = stored == DType::int8;
     const float scale = 0.01f;
     for (std::size_t at = 0; w8a8 && at < bytes.size(); at += 36) std::memcpy(bytes.data() + at, &scale, 4);
@@ -235,7 +236,7 @@ void bench_attention(const Options& options, const KernelContext& context, const
   const std::int64_t queries = heads.query * heads.size, width = queries + 2 * heads.kv * heads.size;
   struct Load {
     int sequences, queries, context;
-    int shared = 0;  // tokens that all begin with, in the same blocks
+    int shared = 0;  // tokens of a common prefix, in the same blocks
   };
   for (const DType dtype : {DType::bf16, DType::i8, DType::f16, DType::f32}) {
     for (const Load& load : {Load{1, 1, 160}, Load{1, 1, 2000}, Load{16, 1, 160}, Load{64, 1, 160},
@@ -243,7 +244,7 @@ void bench_attention(const Options& options, const KernelContext& context, const
                              Load{1, 512, 512}, Load{1, 64, 2000}}) {
       const KvLayout layout{dtype, 30, heads.kv, heads.size, 16};
       const std::int32_t blocks = (load.context + 15) / 16;
-      // As the model runner's pool: huge pages, touched.
+      // Like the model runner's pool: resident huge pages.
       auto cache = Memory::reserve(layout.block_bytes() * static_cast<std::size_t>(blocks * load.sequences));
       if (!cache) std::abort();
       std::memset(cache->data(), 0, cache->size());
@@ -291,8 +292,8 @@ void bench_attention(const Options& options, const KernelContext& context, const
   }
 }
 
-// DeepSeek-V2-Lite, and 20 heads as GLM-4.7-Flash has: a row of 512 + 64 for all heads. The bytes read are
-// reported as a share of the bandwidth that reading alone reaches here.
+// The heads of DeepSeek-V2-Lite, and the 20 heads of GLM-4.7-Flash: a row of 512 + 64 for all heads. The
+// bytes read are reported as a share of the measured read bandwidth.
 void bench_latent_attention(const Options& options, const KernelContext& context, const Peak& peak) {
   if (std::string("latent").find(options.only) == std::string::npos) return;
   std::printf("\nlatent attention, rows of 512 + 64, block 16\n");

@@ -1,6 +1,6 @@
-// Time of linear attention (gated delta nets) on the shapes of Qwen3.5-35B-A3B: all layers' states of a
-// sequence, once by one token a step, which moves every state through memory, and once by many, which keep a
-// tile of it in the nearest cache.
+// Time of linear attention (gated delta nets) on the shapes of Qwen3.5-35B-A3B, for the states of all layers
+// of a sequence: with one token per step, which moves every state through memory, and with many, which keep a
+// tile of the state in the nearest cache.
 //   linear_attention_bench [--threads N] [--level avx512|avx2|portable] [--tokens N] [--layers N] [--heads N]
 #include <chrono>
 #include <cstdio>
@@ -44,7 +44,7 @@ class Model {
     output_.resize(rows * static_cast<std::size_t>(shape.heads * shape.size));
   }
 
-  // Seconds for these tokens through all layers.
+  // Returns the seconds for these tokens through all layers.
   double run(const KernelContext& context, std::int32_t first, std::int32_t count) {
     const StateSequence sequence = {.first_row = first, .num_rows = count, .pieces = pieces_.data()};
     const std::int64_t keys = std::int64_t{shape_.key_heads} * shape_.size;

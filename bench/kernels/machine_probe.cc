@@ -1,7 +1,6 @@
-// Measures the machine at this moment, as one line of JSON: memory read bandwidth in GB/s, and the
-// multiply-add rates of float32, bfloat16 and int8 in G/s (peak.h), over all threads at once. Benches of
-// whole engines take it before and after: a figure without it says little on a machine whose memory others
-// share.
+// Measures the current speed of the machine and prints one line of JSON: memory read bandwidth in GB/s, and
+// the multiply-add rates of float32, bfloat16 and int8 in G/s (peak.h), over all threads at once. Benches of
+// whole engines run it before and after each measurement, since other processes may share the memory.
 //   machine_probe [THREADS [LEVEL]]    avx2: the bound for kernels without AVX-512
 #include <algorithm>
 #include <chrono>
@@ -18,7 +17,7 @@
 namespace pagoda::bench {
 namespace {
 
-// Runs on as many threads, so that they share power and memory as an engine's do.
+// Runs `body` on `count` threads at once, so that they share power and memory like the threads of an engine.
 template <class Body>
 void on_threads(int count, const Body& body) {
   std::vector<std::thread> threads;
@@ -28,8 +27,7 @@ void on_threads(int count, const Body& body) {
 
 double read_gbps(int count) {
   const std::size_t part = (std::size_t{256} << 20) / static_cast<std::size_t>(count) / 4096 * 4096;
-  const auto memory =
-      Memory::reserve(part * static_cast<std::size_t>(count));  // in huge pages, as weights are
+  const auto memory = Memory::reserve(part * static_cast<std::size_t>(count));  // in huge pages, like weights
   if (!memory) return 0;
   std::memset(memory->data(), 1, memory->size());
   volatile float sink = 0;

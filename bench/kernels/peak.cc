@@ -22,7 +22,7 @@ Peak measure_peak(CpuLevel level) {
   return {};
 }
 
-// In the narrowest registers that every such processor has: memory is slower than they are.
+// Uses the narrowest registers that every such processor has, since memory is slower than any registers.
 float read_all(const std::byte* data, std::size_t bytes) {
   using Vector = std::uint64_t __attribute__((vector_size(16)));
   Vector sum[4] = {};

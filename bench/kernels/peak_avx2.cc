@@ -38,7 +38,7 @@ Peak measure_peak_avx2() {
     const __m256i ones = _mm256_set1_epi16(static_cast<short>(seed));
     for (int i = 0; i < kLoops; ++i) {
       for (auto& a : acc) {
-        asm volatile("" : "+x"(x));  // else one product serves all chains
+        asm volatile("" : "+x"(x));  // otherwise one product would serve all chains
         a = _mm256_add_epi32(a, _mm256_madd_epi16(_mm256_maddubs_epi16(x, x), ones));
       }
     }

@@ -1,4 +1,4 @@
-// How the peaks of peak.h are timed; included by the file of each instruction level.
+// The measurement of the peaks of peak.h; included by the file of each instruction level.
 #include <chrono>
 
 namespace pagoda::bench {
@@ -16,7 +16,7 @@ double best_rate(double operations, const Body& body) {
   return best;
 }
 
-// Independent chains cover the latency; the operands are opaque to the compiler.
+// Independent chains hide the latency; the operands are opaque to the compiler.
 constexpr int kLoops = 400000, kChains = 12;
 
 }  // namespace

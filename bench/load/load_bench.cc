@@ -1,6 +1,7 @@
-// load_bench [STREAMS] [TOKENS_PER_S] [SECONDS]: can the load generator be the bottleneck? A server in this
-// process sends so many tokens a second over so many streams; prints how many came through, how late, and the
-// CPU seconds of the generator's own thread. Chunks look like those of a real server (about 270 bytes).
+// load_bench [STREAMS] [TOKENS_PER_S] [SECONDS]: checks whether the load generator can be the bottleneck. A
+// server in this process sends TOKENS_PER_S tokens per second over STREAMS streams. Prints the tokens
+// received, their delay, and the CPU seconds of the generator's thread. Chunks are as large as those of a
+// real server (about 270 bytes).
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   std::atomic<double> server_cpu_s{0};
   FakeServer server([&](FakeServer::Call& call) -> boost::asio::awaitable<bool> {
     co_await call.send(FakeServer::kStreamHead);
-    // Streams are out of step, and each keeps to its own times: a late token does not delay the next.
+    // Streams are out of phase, and each has a fixed schedule: a late token does not delay the next.
     auto due = std::chrono::steady_clock::now() + gap * (call.number % streams) / streams;
     boost::asio::steady_timer timer(call.socket.get_executor());
     for (int i = 1; i <= tokens; ++i) {
