@@ -34,7 +34,8 @@ def build(*targets, programs=DEVICES):
 
 
 def run(tests, seeds, program="device_runner_test"):
-    """Runs the tests selected by a GoogleTest filter, each with all seeds and one thread per process."""
+    """Runs the tests selected by a GoogleTest filter, with `seeds` device seeds and all goldens, in one process per
+    core."""
     shards = len(os.sched_getaffinity(0))
 
     def share(index):

@@ -76,6 +76,8 @@ class AsyncLLM:
         *,
         priority: int = 0,
     ) -> AsyncIterator[RequestOutput]:
+        """Generates completions for a prompt. Yields outputs until the request has finished, in the form of
+        `sampling_params.output_kind`. Raises RuntimeError if the request fails."""
         params = sampling_params or SamplingParams()
         text, submit = self._calls.completion(prompt, params, self._more(params, priority))
         async for output in self._stream(submit, text, params, request_id):
@@ -90,8 +92,8 @@ class AsyncLLM:
         priority: int = 0,
         **fields: Any,
     ) -> AsyncIterator[RequestOutput]:
-        """`fields`: other fields of a chat completion request, such as tools, add_generation_prompt and
-        chat_template_kwargs."""
+        """Generates the next message of a conversation, like generate(). `fields`: other fields of a chat completion
+        request, such as tools, add_generation_prompt and chat_template_kwargs."""
         params = sampling_params or SamplingParams()
         submit = self._calls.chat(messages, params, self._more(params, priority) | fields)
         async for output in self._stream(submit, None, params, request_id):

@@ -54,6 +54,7 @@ class LLMEngine:
         trace_headers: None = None,
         priority: int = 0,
     ) -> str:
+        """Submits a request, now or in a later step() if the engine accepts no more requests. Returns `request_id`."""
         if not isinstance(params, SamplingParams):
             raise ValueError("add_request takes SamplingParams; LLM.embed, score, classify and encode make vectors")
         more: dict[str, Any] = {"priority": priority} | self._calls.adapter(lora_request)
