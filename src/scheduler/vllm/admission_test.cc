@@ -62,7 +62,7 @@ TEST(Admission, NobodyIsSkipped) {
 
 // Drafts need not leave tokens for those who cannot be admitted.
 TEST(Admission, NoMoreAdaptersAreTogetherThanMayBe) {
-  SchedulerConfig config = kConfig;
+  SchedulerConfig config = kSwapping;
   config.max_num_seqs = 4;
   config.max_adapters = 1;
   testing::Parts parts(config, {.block_size = 4, .num_blocks = 16, .num_swap_blocks = 8});
