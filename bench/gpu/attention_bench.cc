@@ -276,6 +276,9 @@ class Bench {
     auto partial = room(4 * KernelLaunches::partial_floats(args, rows));
     if (!partial) return partial.error();
     args.partial = reinterpret_cast<float*>(*partial);
+    const auto tickets = put(std::vector<std::int32_t>(static_cast<std::size_t>(rows * sizes_.kv_heads)));
+    if (!tickets) return tickets.error();
+    args.tickets = reinterpret_cast<std::uint32_t*>(const_cast<std::int32_t*>(*tickets));
 
     double micros[4] = {};
     for (std::size_t form = 0; form < std::size(micros); ++form) {

@@ -237,9 +237,12 @@ class World {
     args.softcap = shape_.softcap;
     args.out = bench_.make<float>(rows.size() * shape_.out());
     args.splits = *std::max_element(positions.begin(), positions.end()) / kSplitTokens + 1;
-    if (way == Way::splits || way == Way::tile_splits)
+    if (way == Way::splits || way == Way::tile_splits) {
       args.partial = bench_.make<float>(static_cast<std::size_t>(KernelLaunches::partial_floats(args, count)),
                                         "partial");
+      args.tickets = bench_.put(
+          std::vector<std::uint32_t>(rows.size() * static_cast<std::size_t>(shape_.kv_heads)), "tickets");
+    }
     ASSERT_TRUE(attend(way, args, sequences).ok());
     const std::vector<float> out = bench_.get(args.out, rows.size() * shape_.out());
     expect_rounded(way, args, sequences, out);

@@ -9,6 +9,10 @@ namespace {
 static_assert(fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)) &&
               fits(eight_walk_bytes(64, kMaxHeadGroup)) && fits(eight_walk_bytes(128, kMaxHeadGroup)) &&
               fits(eight_walk_bytes(256, kMaxHeadGroup)) && fits(eight_tile_bytes(256)));
+static_assert(fits(merge_shared_bytes(kMaxHeadGroup, kMaxHeadSize, 1)) &&
+              merge_shared_bytes(kMaxHeadGroup, 64, 1) <= 4 * eight_shared_bytes(64) &&
+              merge_shared_bytes(kMaxHeadGroup, 128, 1) <= 2 * eight_shared_bytes(128) &&
+              merge_shared_bytes(kMaxHeadGroup, 256, 1) <= eight_shared_bytes(256));
 
 // The kernel of a cache's element: they follow each other in kernels.def.
 KernelId for_cache(Element cache, KernelId of_f32) {
@@ -39,9 +43,9 @@ Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& arg
 Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
   const KernelId id = for_cache(cache, KernelId::attend_splits_f32);
   const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
-  PAGODA_RETURN_IF_ERROR(
-      put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads}, 0, args));
-  return merge_splits(args, rows);
+  const std::int32_t group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
+  return put(id, {u32(rows), kv_heads, u32(args.splits)}, {kWarp * heads / kv_heads},
+             merge_shared_bytes(group, size, merged_at_once(kPlainMergeBytes, group, size)), args);
 }
 
 Status KernelLaunches::attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows) {
@@ -70,17 +74,10 @@ Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_
   const KernelId of_64 = for_cache(cache, KernelId::attend_tile_splits_64, KernelId::attend_tile_splits_64_i8,
                                    KernelId::attend_tile_splits_64_fp8);
   const std::uint32_t warps = u32(split_warps(padded(size)));
-  PAGODA_RETURN_IF_ERROR(
-      put(tile_kernel(of_64, size, 2),
-          {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
-          warps * (has_eights(cache) ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))),
-          args));
-  return merge_splits(args, rows);
-}
-
-Status KernelLaunches::merge_splits(const AttentionArgs& args, std::int64_t rows) {
-  return put(KernelId::merge_splits, {u32(rows), u32(args.num_query_heads)},
-             {u32(merge_threads(args.cache.head_size))}, 0, args);
+  return put(
+      tile_kernel(of_64, size, 2),
+      {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
+      warps * (has_eights(cache) ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))), args);
 }
 
 Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache) {

@@ -111,15 +111,15 @@ class KernelLaunches {
   Status grouped_float8(const GroupedLinearArgs& args);
   Status combine(const CombineArgs& args, std::int64_t rows);
   Status rope_and_write(Element cache, const RopeAndWriteArgs& args, std::int64_t rows);
-  // Attention of `rows` rows, the same bits both ways: splits side by side (args.splits of them, into
-  // args.partial), which is for few rows with long contexts; or one after the other.
+  // Attention of `rows` rows, the same bits both ways: splits side by side (args.splits of them, by way of
+  // args.partial and args.tickets), which is for few rows with long contexts; or one after the other.
   Status attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows);
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
   // The same by tiles of matrix products, over caches of bf16, i8 or fp8, where supports_tiles() and
   // supports_tiles_over(); other bits than those of the two above, and the same among each other. A tile's
   // rows are of one sequence, at ascending positions.
   Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
-  // A block walks through the context of a row and KV head: no args.partial, for many rows.
+  // A block walks through the context of a row and KV head, for many rows: no args.partial, no args.tickets.
   Status attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
   // The one of the two that is made for so many rows.
   Status attend_tile_decode(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16) {
@@ -147,7 +147,7 @@ class KernelLaunches {
   static std::span<const Choice> choices();
   // Floats of AttentionArgs::partial.
   static std::int64_t partial_floats(const AttentionArgs& args, std::int64_t rows) {
-    return rows * args.num_query_heads * args.splits * (2 + args.cache.head_size);
+    return rows * args.num_query_heads * args.splits * partial_line(args.cache.head_size);
   }
   // Heads that the attention kernels support: a block has a warp for each query head of a key-value head, and
   // registers for no more (kernels/attention.cuh).
@@ -201,7 +201,6 @@ class KernelLaunches {
     return put(id, LaunchShape{grid, block, shared}, args);
   }
 
-  Status merge_splits(const AttentionArgs& args, std::int64_t rows);
   bool takes_bulk(Element weight, std::int32_t rows) const;
   bool takes_narrow(Element weight, std::int32_t rows) const;
   Status linear_warpgroups(Element weight, const LinearArgs& args, ProductForm form);

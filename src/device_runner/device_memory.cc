@@ -114,7 +114,8 @@ Status DeviceModelRunner::reserve_scratch() {
     const AttentionConfig* const attention = layer.attention();
     if (attention == nullptr) continue;
     widths.attended = std::max(widths.attended, std::int64_t{attention->num_heads} * attention->head_size);
-    partial = std::max(partial, std::int64_t{attention->num_heads} * splits * (2 + attention->head_size));
+    partial = std::max(
+        partial, std::int64_t{attention->num_heads} * splits * device::partial_line(attention->head_size));
     if (attention->output_gate != OutputGate::none || !attention->has_own_kv())
       widths.heads = std::max(widths.heads, std::int64_t{attention->num_heads + 2 * attention->num_kv_heads} *
                                                 attention->head_size);

@@ -150,6 +150,7 @@ class CountedKernels {
     args.out = reinterpret_cast<float*>(room(rows.size() * static_cast<std::size_t>(heads * size) * 4));
     args.partial = reinterpret_cast<float*>(
         room(static_cast<std::size_t>(KernelLaunches::partial_floats(args, std::ssize(rows))) * 4));
+    args.tickets = put(std::vector<std::uint32_t>(rows.size() * kv_heads));
     args.tiles = put(std::vector<std::int32_t>{0, 16, 32});
     EXPECT_TRUE(run().attend_tile_splits(args, std::ssize(rows)).ok());
     EXPECT_TRUE(run().attend_tile_walk(args, std::ssize(rows)).ok());
@@ -181,7 +182,7 @@ TEST(AccessCounts, KernelsHaveNoConflictsAndWholeSectors) {
   kernels.attention();
   EXPECT_EQ(
       kernels.counts().size(),
-      52u);  // products in 5 forms of 10 types, but for four, and of parts, attention, what they need beside
+      51u);  // products in 5 forms of 10 types, but for four, and of parts, attention, what they need beside
   for (const auto& [name, counts] : kernels.counts()) {
     SCOPED_TRACE(name);
     // Groups and units of 96 bytes lie in rows of 112: pieces of some lanes are in one bank.

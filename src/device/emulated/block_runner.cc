@@ -51,6 +51,7 @@ std::string BlockRunner::run(const Kernel& kernel, const LaunchShape& shape, std
   warps_.resize(threads / kWarp);
   if (blocks_.size() < shape.cluster) blocks_.resize(shape.cluster);
   fault_.clear();
+  tickets_.clear();
   running_block = this;
   const Dim3 clusters = {shape.grid.x, shape.grid.y / shape.cluster, shape.grid.z};
   const std::uint32_t count = clusters.x * clusters.y * clusters.z;
@@ -76,6 +77,7 @@ void BlockRunner::run_cluster() {
     std::memset(block.shared.data(), 0xFF, shape_->shared_bytes);
     block.phase = 0;
     block.votes = {};
+    block.known.clear();
     if (num_copies_ > 0) std::ranges::fill(block.copied_by, 0);
   }
   num_copies_ = 0;
@@ -230,6 +232,24 @@ std::uint32_t BlockRunner::block_count(bool vote) {
   votes += vote ? 1 : 0;
   block_barrier();
   return votes;
+}
+
+bool BlockRunner::take_ticket(const void* counter, bool last) {
+  std::vector<Known>& taken = tickets_[counter];
+  if (!last) {
+    taken.push_back({block().number, block().phase, 0});
+    return false;
+  }
+  for (const Known& other : taken) block().known.push_back({other.block, other.before, block().phase + 1});
+  taken.clear();
+  return true;
+}
+
+// A read that races with a write alone: nobody is told who has read.
+bool BlockRunner::knows(const AccessStamp& then) const {
+  return then.kind == AccessKind::write && std::ranges::any_of(block().known, [&](const Known& known) {
+           return known.block == then.block && then.block_phase < known.before && block().phase >= known.from;
+         });
 }
 
 const BlockRunner::Lanes& BlockRunner::exchange(std::uint32_t mask, std::uint64_t value) {
@@ -387,7 +407,10 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
       (windows_.contains(address) ||
        (memory_.contains(address) && (kind != AccessKind::read || !memory_.is_constant(address)))))
     return concat(describe_access(kind, size), " of the device before it waits for earlier kernels");
-  if (memory_.contains(address)) return memory_.access(address, size, now);
+  if (memory_.contains(address)) {
+    if (block().known.empty()) return memory_.access(address, size, now);
+    return memory_.access(address, size, now, [this](const AccessStamp& then) { return knows(then); });
+  }
   if (const std::size_t offset = in_shared(address); offset < kMaxClusterSharedBytes) {
     if (offset + size > shape_->shared_bytes)
       return concat(describe_access(kind, size), " at offset ", offset, " of the block's ",

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ class BlockRunner {
   void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
     access(reinterpret_cast<std::uintptr_t>(address), size, kind, site, 1);
   }
+  // ... tickets of a counter, whose last one shows its block what the blocks of the others did before their
+  // barrier in front of it; says whether this is the last, ...
+  bool take_ticket(const void* counter, bool last);
   // ... and asynchronous copies of kCopyBytes into shared memory, of which none but the first `taken` bytes
   // are read and the others are zero. Until its thread has waited, nobody may touch what a copy writes.
   static constexpr std::size_t kCopyBytes = 16;
@@ -115,7 +119,12 @@ class BlockRunner {
     at_arrivals,
     ended
   };
+  // A block knows, from its phase `from` on, all that another one did before that one's phase `before`.
+  struct Known {
+    std::uint32_t block, before, from;
+  };
   struct Block {
+    std::vector<Known> known;
     std::vector<std::byte> shared = std::vector<std::byte>(kMaxClusterSharedBytes);
     AccessShadow shadow = AccessShadow(kMaxClusterSharedBytes);
     // For each kCopyBytes of shared memory: 1 + the thread, or 0.
@@ -163,6 +172,7 @@ class BlockRunner {
   void access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
               std::size_t alignment);
   std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
+  bool knows(const AccessStamp& then) const;
   void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
   [[noreturn]] void stop();
   void pause(State state);
@@ -203,8 +213,9 @@ class BlockRunner {
   ClusterCopies cluster_copies_;
   std::string backward_;
   WarpgroupProducts products_;
-  bool has_groups_ = false;     // something is in copies_
-  std::size_t num_copies_ = 0;  // under way
+  bool has_groups_ = false;                            // something is in copies_
+  std::size_t num_copies_ = 0;                         // under way
+  std::map<const void*, std::vector<Known>> tickets_;  // this launch's, by counter
 
   const Kernel* kernel_ = nullptr;
   const LaunchShape* shape_ = nullptr;

@@ -118,7 +118,8 @@ std::string DeviceMemory::fault(const Allocation* near, std::uintptr_t address, 
   return {};
 }
 
-std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const AccessStamp& now) {
+std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const AccessStamp& now,
+                                 const AccessShadow::IsKnown& known) {
   if (!allocates(address)) return space_->access(address, size, now);
   const Allocation* const found = find(address);
   std::string wrong = fault(found, address, size);
@@ -126,7 +127,7 @@ std::string DeviceMemory::access(std::uintptr_t address, std::size_t size, const
   Allocation& allocation = allocations_[last_found_];
   const std::size_t at = address - base() - allocation.offset;
   if (now.kind != AccessKind::read) allocation.written = true;
-  const auto race = allocation.shadow.note(at, size, now);
+  const auto race = allocation.shadow.note(at, size, now, known);
   if (!race) return {};
   return concat(describe_access(now.kind, size), " at offset ", at, " of '", allocation.name,
                 "' in a race with thread ", race->thread, " of block ", race->block, ", which ",

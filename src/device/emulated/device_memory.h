@@ -59,8 +59,10 @@ class DeviceMemory {
   }
 
   bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
-  // Notes an access; empty, or what is wrong with it. Needs contains(address).
-  std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
+  // Notes an access; empty, or what is wrong with it. Needs contains(address). `known`: as AccessShadow has
+  // it, of what is no virtual memory.
+  std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now,
+                     const AccessShadow::IsKnown& known = {});
   // Whether no kernel has written to that allocation: those of weights. Needs contains(address).
   bool is_constant(std::uintptr_t address) const;
   // The fault in touching the whole range from outside of kernels; empty: none.

@@ -3,6 +3,7 @@
 
 #include "device/kernels/cluster_words.cuh"
 #include "device/kernels/dialect.cuh"
+#include "device/kernels/tickets.cuh"
 #include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::emulated {
@@ -310,6 +311,33 @@ __global__ void read_before_wait(PlantedArgs args) {
   args.out[threadIdx.x] = x;
 }
 
+// The last of two blocks reads what both have written. Its barriers: in front of the ticket, and behind it.
+template <bool in_front, bool behind>
+__device__ void read_by_last(const PlantedArgs& args) {
+  PAGODA_SHARED(float, shared);
+  const unsigned t = threadIdx.x;
+  if (t % 2 == blockIdx.x) args.out[t] = args.in[t];
+  if (in_front) __syncthreads();
+  int last = t == 0 && kernels::take_ticket(args.count, 2) ? 1 : 0;
+  last = behind ? __syncthreads_count(last) : __shfl_sync(kAllLanes, last, 0);
+  if (last != 0) shared[t] = args.out[t];
+}
+template <bool right>
+__global__ void barrier_before_ticket(PlantedArgs args) {
+  read_by_last<right, true>(args);
+}
+template <bool right>
+__global__ void barrier_behind_ticket(PlantedArgs args) {
+  read_by_last<true, right>(args);
+}
+// A counter that was never set to 0.
+template <bool zero>
+__global__ void ticket_from_zero(PlantedArgs args) {
+  if (threadIdx.x != 0) return;
+  auto* const counter = zero ? args.count : reinterpret_cast<unsigned*>(args.out);
+  args.out[1 + blockIdx.x] = kernels::take_ticket(counter, 2) ? 1 : 0;
+}
+
 #define PAIR(name, ...)                                             \
   {#name, entry<name<true>>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>>(#name), false, __VA_ARGS__ \
@@ -318,7 +346,7 @@ __global__ void read_before_wait(PlantedArgs args) {
   {#name, entry<name<true>, false>(#name), true, __VA_ARGS__}, {           \
     #name " (wrong)", entry<name<false>, false>(#name), false, __VA_ARGS__ \
   }
-const std::array<Planted, 64> planted = {{
+const std::array<Planted, 70> planted = {{
     PAIR(turn_around, 1, "of shared memory in a race with thread"),
     PAIR(turn_in_warp, 1, "of shared memory in a race with thread"),
     PAIR(write_behind_read, 1, "of shared memory in a race with thread"),
@@ -331,6 +359,9 @@ const std::array<Planted, 64> planted = {{
     PAIR(part_of_mask, 1, "a mask that is not full"),
     PAIR(count_up, 2, "of 'count' in a race with thread"),
     PAIR(write_from_blocks, 2, "of 'out' in a race with thread 0 of block"),
+    PAIR(barrier_before_ticket, 2, "of 'out' in a race with thread"),
+    PAIR(barrier_behind_ticket, 2, "of 'out' in a race with thread"),
+    PAIR(ticket_from_zero, 2, "takes a ticket of a counter that has given more"),
     PAIR(touch_host, 1, "of memory that is not the device's"),
     PAIR(wait_for_copies, 1, "of shared memory, which a copy of thread"),
     PAIR(barrier_behind_wait, 1, "of shared memory"),

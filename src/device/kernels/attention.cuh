@@ -2,13 +2,14 @@
 // Paged attention in its plain form (attention_tiles.cuh has that of tiles), for decode and for (chunked)
 // prefill. A context is cut into splits of kSplitTokens tokens by their positions. A warp goes through a
 // split token by token with the online softmax, and splits are added in ascending order. Decode spreads the
-// splits over warps (attend_splits, then merge_splits), prefill goes through them one after the other
-// (attend_rows): both call the same functions with the same numbers in the same order, so that a token's bits
-// do not depend on which of the two computed it, on the batch or on the chunks. Source: PagedAttention
-// (SOSP'23) §4.1; online softmax: Milakov & Gimelshein 2018; fixed splits: Flash-Decoding.
+// splits over warps (attend_splits, whose last block adds them up), prefill goes through them one after the
+// other (attend_rows): both call the same functions with the same numbers in the same order, so that a
+// token's bits do not depend on which of the two computed it, on the batch or on the chunks. Source:
+// PagedAttention (SOSP'23) §4.1; online softmax: Milakov & Gimelshein 2018; fixed splits: Flash-Decoding.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/paged_cache.cuh"
+#include "device/kernels/tickets.cuh"
 
 namespace pagoda::device::kernels {
 
@@ -65,6 +66,20 @@ __device__ __forceinline__ void store_attended(const AttentionArgs& args, int ro
                 values);
   else
     store_whole(args.rounded + slab_place(args.slab_rows, row, i), pack(values.at[0], values.at[1]));
+}
+
+// Stores four columns of a row's head, from a multiple of four on: those that it has.
+__device__ __forceinline__ void store_attended(const AttentionArgs& args, int row, int head, int column,
+                                               const FourFloats& values) {
+  const bool twos = args.cache.head_size % 2 == 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (column + i >= args.cache.head_size || (twos && i % 2 != 0)) continue;
+    if (twos)
+      store_attended(args, row, head, column + i, TwoFloats{values.at[i], values.at[i + 1 < 4 ? i + 1 : i]});
+    else
+      store_attended(args, row, head, column + i, values.at[i]);
+  }
 }
 
 struct RowAndHead {
@@ -149,11 +164,87 @@ __device__ __forceinline__ float scale_of_values(const AttentionArgs& args) {
 __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head, int split) {
   const std::int64_t line =
       (static_cast<std::int64_t>(blockIdx.x) * args.num_query_heads + head) * args.splits + split;
-  return args.partial + line * (2 + args.cache.head_size);
+  return args.partial + line * partial_line(args.cache.head_size);
+}
+
+// Adds up the splits [first, behind) of a row and KV head, all of which this block sees: `at_once` of them
+// come to shared memory, which has merge_shared_bytes(), one thread a query head finds their shares, and then
+// all threads add up four columns each. All threads of the block.
+__device__ __forceinline__ void merge_splits(const AttentionArgs& args, int row, int kv_head, int first,
+                                             int behind, int at_once, float* shared) {
+  const int size = args.cache.head_size, group = args.num_query_heads / args.cache.num_kv_heads;
+  const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  const int line = partial_line(size), of_head = merged_head_floats(size, at_once), fours = (size + 3) / 4;
+  // Lines of a head's splits, then their shares; and [query heads][line]: sums of values, then the sum.
+  float* const totals = shared + group * of_head;
+  float largest = 0, sum = 0;
+  if (thread < group) begin_total(args, kv_head * group + thread, largest, sum);
+  for (int at = first; at < behind; at += at_once) {
+    const int count = at_once < behind - at ? at_once : behind - at;
+    for (int head = thread / 32; head < group; head += step / 32) {
+      const float* const from = partial_of(args, kv_head * group + head, at);
+      for (int i = 4 * (thread % 32); i < count * line; i += 4 * 32)
+        copy_async(shared + head * of_head + i, from + i, true);
+      __syncwarp();  // some lanes have a piece more
+    }
+    copies_commit();
+    copies_wait<0>();
+    __syncthreads();  // all came
+    const auto shares_of = [&](int head) {
+      return reinterpret_cast<Shares*>(shared + head * of_head + at_once * line);
+    };
+    if (thread < group) {
+      for (int i = 0; i < count; ++i) {
+        const float* const part = shared + thread * of_head + i * line + size;
+        shares_of(thread)[i] = merge(largest, sum, part[0], part[1]);
+      }
+      totals[thread * line + size] = sum;
+    }
+    __syncthreads();
+    for (int i = thread; i < group * fours; i += step) {
+      const int head = i / fours, column = 4 * (i - head * fours);
+      float* const kept = totals + head * line + column;
+      FourFloats total = at == first ? FourFloats{} : load_whole<FourFloats>(kept);
+#pragma unroll 4
+      for (int j = 0; j < count; ++j) {
+        const Shares shares = shares_of(head)[j];
+        const auto part = load_whole<FourFloats>(shared + head * of_head + j * line + column);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) total.at[k] = merged(total.at[k], part.at[k], shares);
+      }
+      if (at + at_once < behind) {
+        store_whole(kept, total);
+        continue;
+      }
+      const float all = totals[head * line + size];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) total.at[k] = quotient(total.at[k], all, args.cache.value_scale);
+      store_attended(args, row, kv_head * group + head, column, total);
+    }
+    __syncthreads();  // and was read
+  }
+}
+
+// The end of every block of splits: the last one of a row and KV head to come here adds up what all of them
+// have left. `each_block`: splits of a block; `shared_bytes` of memory, which is free once all
+// threads are here.
+__device__ __forceinline__ void merge_when_last(const AttentionArgs& args, int row, int first_token,
+                                                int position, int each_block, std::uint32_t shared_bytes) {
+  PAGODA_SHARED(float, shared);
+  const int first = first_token / kSplitTokens, last = position / kSplitTokens,
+            kv_head = static_cast<int>(blockIdx.y), blocks = last / each_block - first / each_block + 1;
+  std::uint32_t* const counter =
+      args.tickets + static_cast<std::int64_t>(blockIdx.x) * args.cache.num_kv_heads + kv_head;
+  if (is_last_block(counter, static_cast<std::uint32_t>(blocks)))
+    merge_splits(
+        args, row, kv_head, first, last + 1,
+        merged_at_once(shared_bytes, args.num_query_heads / args.cache.num_kv_heads, args.cache.head_size),
+        shared);
 }
 
 // A warp a query head of one KV head: they read the same keys. grid: (rows, KV heads, splits); block:
-// 32 * query heads of a KV head. Splits that a row has nothing of are left as they are.
+// 32 * query heads of a KV head; shared: merge_shared_bytes(). Splits that a row has nothing of are left as
+// they are.
 template <class T>
 __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
   begin_kernel();
@@ -166,13 +257,14 @@ __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
   Softmax state;
   attend_split<T>(args, at, split, state);
   float* const partial = partial_of(args, at.head, split);
-  if (lane == 0) {
-    partial[0] = state.largest;
-    partial[1] = state.sum;
-  }
   const int count = lane_elements(args);
   for (int i = 0; i < kLaneElements; ++i)
-    if (i < count) partial[2 + lane + 32 * i] = state.values[i];
+    if (i < count) partial[lane + 32 * i] = state.values[i];
+  if (lane == 0) {
+    partial[args.cache.head_size] = state.largest;
+    partial[args.cache.head_size + 1] = state.sum;
+  }
+  merge_when_last(args, at.row, at.first, at.position, 1, kPlainMergeBytes);
 }
 
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_f32(AttentionArgs args) {
@@ -186,46 +278,6 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_i8(Attent
 }
 __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_fp8(AttentionArgs args) {
   attend_splits<Float8>(args);
-}
-
-// A thread has every blockDim.x-th element of a head. What several splits have is read at once, since it
-// comes from far. grid: (rows, query heads); block: merge_threads().
-__global__ void __launch_bounds__(kMostMergeThreads) merge_splits(AttentionArgs args) {
-  begin_kernel();
-  constexpr int kAtOnce = 8, kColumns = kMaxHeadSize / kMostMergeThreads;
-  const RowAndHead at = row_and_head(args, static_cast<int>(blockIdx.y));
-  if (is_padding(args, at.row)) return;
-  const int size = args.cache.head_size, step = static_cast<int>(blockDim.x);
-  float largest, sum, total[kColumns] = {};
-  begin_total(args, at.head, largest, sum);
-  const int behind = at.position / kSplitTokens + 1;
-  for (int first = at.first / kSplitTokens; first < behind; first += kAtOnce) {
-    float tops[kAtOnce], sums[kAtOnce], values[kAtOnce][kColumns];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const bool there = first + i < behind;
-      const float* const partial = partial_of(args, at.head, there ? first + i : first);
-      tops[i] = partial[0];
-      sums[i] = there ? partial[1] : 0;
-#pragma unroll
-      for (int own = 0; own < kColumns; ++own) {
-        const int column = static_cast<int>(threadIdx.x) + own * step;
-        values[i][own] = column < size ? partial[2 + column] : 0;
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const Shares shares = merge(largest, sum, tops[i], sums[i]);
-#pragma unroll
-      for (int own = 0; own < kColumns; ++own) total[own] = merged(total[own], values[i][own], shares);
-    }
-  }
-#pragma unroll
-  for (int own = 0; own < kColumns; ++own) {
-    const int column = static_cast<int>(threadIdx.x) + own * step;
-    if (column < size)
-      store_attended(args, at.row, at.head, column, quotient(total[own], sum, args.cache.value_scale));
-  }
 }
 
 // Grid and block as attend_splits, without splits.

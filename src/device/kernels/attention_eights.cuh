@@ -96,16 +96,14 @@ struct LineScales<lines, T, false> {  // there are none
   __device__ __forceinline__ void put(SplitScales&, int) const {}
 };
 
-// attend_tile_splits() of attention_tiles.cuh. Shared: split_warps() * eight_shared_bytes().
+// attend_tile_split() of attention_tiles.cuh. Shared: split_warps() * eight_shared_bytes().
 template <int padded, class T>
-__device__ __forceinline__ void attend_eight_splits(const AttentionArgs& args) {
+__device__ __forceinline__ void attend_eight_split(const AttentionArgs& args, const TileOfRows& tile) {
   using Sizes = TileSizes<padded>;
   PAGODA_SHARED(unsigned char, shared);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
-  const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
+  const int split = static_cast<int>(blockIdx.z) * split_warps(padded) + warp, token = split * kSplitTokens;
   if (token > tile.high || token + kSplitTokens <= tile.low) return;
-  if (is_padding(args, args.rows[blockIdx.x])) return;
   T* const keys = reinterpret_cast<T*>(shared + warp * eight_shared_bytes(padded));
   T* const values = keys + kSplitTokens * padded;
   Bf16* const wide = reinterpret_cast<Bf16*>(values + kSplitTokens * padded);
@@ -151,7 +149,7 @@ __device__ __forceinline__ void attend_eight_splits(const AttentionArgs& args) {
     for (int h = 0; h < 2; ++h) {
       const int column = 8 * n + 2 * (lane % 4);
       if (!rows[h].there || column >= args.cache.head_size) continue;
-      store_whole(partial_of(args, rows[h].head, split) + 2 + column,
+      store_whole(partial_of(args, rows[h].head, split) + column,
                   TwoFloats{part[n][2 * h], part[n][2 * h + 1]});
     }
 }

@@ -297,15 +297,15 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
   for (int h = 0; h < 2; ++h) out.sum[h] = sum_of_row(out.sum[h]);
   return out;
 }
-// Stores the first two numbers of the partials of this split, which merge_splits() adds to others.
+// Stores the last two numbers of what merge_splits() adds to that of others.
 __device__ __forceinline__ void store_softmax(const AttentionArgs& args, const TileRow (&rows)[2], int split,
                                               const SplitWeights& weights) {
 #pragma unroll
   for (int h = 0; h < 2; ++h)
     if (rows[h].there && threadIdx.x % 4 == 0) {
       float* const partial = partial_of(args, rows[h].head, split);
-      partial[0] = weights.largest[h];
-      partial[1] = weights.sum[h];
+      partial[args.cache.head_size] = weights.largest[h];
+      partial[args.cache.head_size + 1] = weights.sum[h];
     }
 }
 
@@ -330,15 +330,15 @@ __device__ __forceinline__ void multiply_values(const SplitWeights& weights, con
     add_16_values<padded>(weights.weights[k], values + 16 * k * TileSizes<padded>::kStride, part[0], part[1]);
 }
 
-// attend(args), compiled once more for heads that have no less than `padded`: without the branches that
+// attend(args, ...), compiled once more for heads that have no less than `padded`: without the branches that
 // others need, loads are ahead of the products that take them.
-#define PAGODA_OF_KNOWN_SIZE(padded, attend) \
-  if (args.cache.head_size == padded) {      \
-    AttentionArgs known = args;              \
-    known.cache.head_size = padded;          \
-    attend<padded>(known);                   \
-  } else {                                   \
-    attend<padded>(args);                    \
+#define PAGODA_OF_KNOWN_SIZE(padded, attend, ...)     \
+  if (args.cache.head_size == padded) {               \
+    AttentionArgs known = args;                       \
+    known.cache.head_size = padded;                   \
+    attend<padded>(known __VA_OPT__(, ) __VA_ARGS__); \
+  } else {                                            \
+    attend<padded>(args __VA_OPT__(, ) __VA_ARGS__);  \
   }
 
 }  // namespace pagoda::device::kernels

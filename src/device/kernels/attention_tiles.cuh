@@ -4,8 +4,9 @@
 // tile: its token i / group, query head i % group), 16 of them a warp. The context is cut into splits of
 // kSplitTokens at multiples of that, each with a softmax of its own: its largest score, weights rounded to
 // bfloat16, and a chain over its tokens. Splits are added in ascending order by merge() of attention.cuh.
-//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; then merge_splits.
-//            Where there are enough rows, a block walks a whole context instead: attention_walk.cuh
+//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; the row's last block
+//            adds them up. Where there are enough rows, a block walks a whole context instead:
+//            attention_walk.cuh
 //   prefill  a block of kTileWarps warps goes through the splits; the copies of the next one's keys and
 //            values are under way while it computes
 //
@@ -20,16 +21,14 @@
 namespace pagoda::device::kernels {
 
 // A warp a split of a row. grid: (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared:
-// split_warps() * tile_shared_bytes(). What they leave for merge_splits is where attend_splits leaves it.
+// split_warps() * tile_shared_bytes(). What they leave for each other is where attend_splits leaves it.
 template <int padded>
-__device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
+__device__ __forceinline__ void attend_tile_split(const AttentionArgs& args, const TileOfRows& tile) {
   using Sizes = TileSizes<padded>;
   PAGODA_SHARED(Bf16, shared);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
-  const int split = static_cast<int>(blockIdx.z * (blockDim.x / 32)) + warp, token = split * kSplitTokens;
+  const int split = static_cast<int>(blockIdx.z) * split_warps(padded) + warp, token = split * kSplitTokens;
   if (token > tile.high || token + kSplitTokens <= tile.low) return;
-  if (is_padding(args, args.rows[blockIdx.x])) return;
   Bf16* const keys = shared + warp * 2 * Sizes::kHalf;
   Bf16* const values = keys + Sizes::kHalf;
   const SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, token);
@@ -57,7 +56,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
     for (int i = 0; i < 4; ++i) {
       const int h = i % 2, column = 16 * n + 8 * (i / 2) + 2 * (lane % 4);
       if (!rows[h].there || column >= args.cache.head_size) continue;
-      store_whole(partial_of(args, rows[h].head, split) + 2 + column,
+      store_whole(partial_of(args, rows[h].head, split) + column,
                   TwoFloats{part[i / 2][2 * h], part[i / 2][2 * h + 1]});
     }
   }
@@ -169,33 +168,46 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
 }
 
+// A block's splits of a row and KV head, and the sum of all of them where it is the last to have any.
+template <int padded, class T = Bf16>
+__device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
+  begin_kernel();
+  constexpr int kTokens = split_warps(padded) * kSplitTokens;
+  const int row = args.rows[blockIdx.x], first = static_cast<int>(blockIdx.z) * kTokens;
+  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
+  if (first > tile.high || first + kTokens <= tile.low || is_padding(args, row)) return;
+  if constexpr (kEights<T>) {
+    attend_eight_split<padded, T>(args, tile);
+  } else if constexpr (padded <= 128) {
+    PAGODA_OF_KNOWN_SIZE(padded, attend_tile_split, tile)
+  } else {  // there are no registers for more
+    attend_tile_split<padded>(args, tile);
+  }
+  constexpr std::uint32_t kBytes =
+      split_warps(padded) * (kEights<T> ? eight_shared_bytes(padded) : tile_shared_bytes(padded));
+  merge_when_last(args, row, tile.low, tile.high, split_warps(padded), kBytes);
+}
+
 #define PAGODA_TILE_KERNELS(padded)                                                                    \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+  __global__ void __launch_bounds__(32 * split_warps(padded), 3)                                       \
       attend_tile_splits_##padded(AttentionArgs args) {                                                \
-    begin_kernel();                                                                                    \
-    if constexpr (padded <= 128) {                                                                     \
-      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_splits)                                                 \
-    } else { /* there are no registers for more */                                                     \
-      attend_tile_splits<padded>(args);                                                                \
-    }                                                                                                  \
+    attend_tile_splits<padded>(args);                                                                  \
   }                                                                                                    \
   __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded(AttentionArgs args) {       \
     begin_kernel();                                                                                    \
     PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                         \
   }                                                                                                    \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+  __global__ void __launch_bounds__(32 * split_warps(padded), 5)                                       \
       attend_tile_splits_##padded##_i8(AttentionArgs args) {                                           \
-    begin_kernel();                                                                                    \
-    attend_eight_splits<padded, Int8>(args);                                                           \
+    attend_tile_splits<padded, Int8>(args);                                                            \
   }                                                                                                    \
   __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_i8(AttentionArgs args) {  \
     begin_kernel();                                                                                    \
     attend_tiles<padded, Int8>(args);                                                                  \
   }                                                                                                    \
-  __global__ void __launch_bounds__(32 * split_warps(padded))                                          \
+  __global__ void __launch_bounds__(32 * split_warps(padded), 5)                                       \
       attend_tile_splits_##padded##_fp8(AttentionArgs args) {                                          \
-    begin_kernel();                                                                                    \
-    attend_eight_splits<padded, Float8>(args);                                                         \
+    attend_tile_splits<padded, Float8>(args);                                                          \
   }                                                                                                    \
   __global__ void __launch_bounds__(32 * kTileWarps) attend_tiles_##padded##_fp8(AttentionArgs args) { \
     begin_kernel();                                                                                    \

@@ -242,6 +242,11 @@ PAGODA_HOST_DEVICE constexpr std::int32_t splits_of(std::int32_t context) {
   return (context + kSplitTokens - 1) / kSplitTokens;
 }
 inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
+// Floats that a split leaves of a head: sums of values, the largest score and the sum of weights; whole
+// pieces of 16 bytes.
+PAGODA_HOST_DEVICE constexpr std::int32_t partial_line(std::int32_t head_size) {
+  return (head_size + 2 + 3) / 4 * 4;
+}
 struct AttentionArgs {
   CacheArgs cache;
   const float* qkv = nullptr;               // queries first in each row
@@ -251,9 +256,10 @@ struct AttentionArgs {
   // writes no keys and values, and has no result.
   const std::int32_t* tables = nullptr;
   const std::int32_t* block_tables = nullptr;
-  const float* sinks = nullptr;   // [query heads], or null: a score without a value
-  const float* slopes = nullptr;  // [query heads], or null: what a token of distance costs (ALiBi)
-  float* partial = nullptr;       // [launch's rows, query heads, splits, 2 + head_size]: maximum, sum, values
+  const float* sinks = nullptr;      // [query heads], or null: a score without a value
+  const float* slopes = nullptr;     // [query heads], or null: what a token of distance costs (ALiBi)
+  float* partial = nullptr;          // [launch's rows, query heads, splits, partial_line()]
+  std::uint32_t* tickets = nullptr;  // [launch's rows, KV heads], of splits: 0 before a launch and behind it
   const std::int32_t* tiles =
       nullptr;  // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
   // [all rows, query heads * head_size]; or null, and it goes into `rounded`, to the nearest bfloat16, in

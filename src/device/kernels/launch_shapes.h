@@ -205,12 +205,12 @@ constexpr std::int32_t tile_rows(std::int32_t padded) {
   return padded > 128 ? 32 : 64;
 }  // query heads of tokens
 // Warps of decode's block, each with a split.
-constexpr std::int32_t split_warps(std::int32_t padded) { return 256 / padded; }
+PAGODA_HOST_DEVICE constexpr std::int32_t split_warps(std::int32_t padded) { return 256 / padded; }
 // Elements from a token to the next in shared memory: eight more, so that eight tokens lie in different
 // banks.
-constexpr std::int32_t tile_stride(std::int32_t padded) { return padded + 8; }
+PAGODA_HOST_DEVICE constexpr std::int32_t tile_stride(std::int32_t padded) { return padded + 8; }
 // Keys and values of a split.
-constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
+PAGODA_HOST_DEVICE constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * 2 * kSplitTokens * tile_stride(padded));
 }
 // A block that walks a context (attention_walk.cuh): pieces of 16 tokens in a warp's ring, 16 KiB of them;
@@ -262,10 +262,24 @@ constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded, bool eights = 
                                     8 * (2 * stages + kBulkWarpgroups) + codes);
 }
 inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;
-// Threads that add the splits of a row and head.
-inline constexpr std::int32_t kMostMergeThreads = 128;
-constexpr std::int32_t merge_threads(std::int32_t head_size) {
-  return head_size >= kMostMergeThreads ? kMostMergeThreads : (head_size + 31) / 32 * 32;
+// The block that adds up the splits of a row and KV head (attention.cuh): so many at once, as far as its
+// shared memory goes. A head has their lines, and 12 bytes for each, and begins in other banks than the next.
+// Blocks of the plain form have this memory for it alone.
+inline constexpr std::int32_t kMostMerged = 16;
+inline constexpr std::uint32_t kPlainMergeBytes = 32 * 1024;
+PAGODA_HOST_DEVICE constexpr std::int32_t merged_head_floats(std::int32_t head_size, std::int32_t at_once) {
+  return at_once * partial_line(head_size) + (3 * at_once + 3) / 4 * 4 + 4;
+}
+PAGODA_HOST_DEVICE constexpr std::uint32_t merge_shared_bytes(std::int32_t group, std::int32_t head_size,
+                                                              std::int32_t at_once) {
+  return static_cast<std::uint32_t>(4 * group *
+                                    (merged_head_floats(head_size, at_once) + partial_line(head_size)));
+}
+PAGODA_HOST_DEVICE constexpr std::int32_t merged_at_once(std::uint32_t shared_bytes, std::int32_t group,
+                                                         std::int32_t head_size) {
+  std::int32_t at_once = kMostMerged;
+  while (at_once > 1 && merge_shared_bytes(group, head_size, at_once) > shared_bytes) --at_once;
+  return at_once;
 }
 
 // Pairs by expert (mixture.cuh): so many for each warp, as far as shared memory goes.

@@ -233,8 +233,9 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
       const std::int64_t reserved = ops.scratch_floats(DeviceOps::Scratch::partial);
       const std::int64_t most = std::max(one, reserved > 0 ? reserved : kPartialFloats);
       attention.partial = ops.scratch(DeviceOps::Scratch::partial, std::min(most, at_once * one));
-      if (attention.partial == nullptr) return;  // ops has the error
-      at_once = std::min(at_once, most / one);
+      attention.tickets = ops.tickets();
+      if (attention.partial == nullptr || attention.tickets == nullptr) return;  // ops has the error
+      at_once = std::min({at_once, most / one, DeviceOps::kTickets / cache.args.num_kv_heads});
     }
     for (std::int64_t first = 0; first < rows.num_split_rows; first += at_once) {
       attention.rows = rows.split_rows + first;

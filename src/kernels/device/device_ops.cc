@@ -31,6 +31,8 @@ std::vector<std::span<std::byte>> DeviceOps::written() const {
   for (const DeviceArray<float>& scratch : scratch_)
     if (scratch.count() > 0)
       all.emplace_back(scratch.bytes(), static_cast<std::size_t>(scratch.size_bytes()));
+  if (tickets_.count() > 0)
+    all.emplace_back(tickets_.bytes(), static_cast<std::size_t>(tickets_.size_bytes()));
   return all;
 }
 
@@ -196,6 +198,26 @@ float* DeviceOps::scratch(Scratch which, std::int64_t floats) {
   return array.data();
 }
 
+std::uint32_t* DeviceOps::tickets() {
+  if (tickets_.count() > 0) return tickets_.data();
+  if (captures_) {
+    refuse_capture("it needs counters that were not reserved");
+    return nullptr;
+  }
+  auto made = DeviceArray<std::uint32_t>::create(device_, kTickets, "tickets");
+  if (!made) {
+    keep(made.error());
+    return nullptr;
+  }
+  tickets_ = *std::move(made);
+  bytes_ += tickets_.size_bytes();
+  keep(layers_.row_op({.op = device::RowOp::zero,
+                       .y = {.data = reinterpret_cast<float*>(tickets_.data()), .stride = kTickets},
+                       .width = static_cast<std::int32_t>(kTickets)},
+                      1));
+  return tickets_.data();
+}
+
 Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats) {
   scratch(Scratch::rows, max_rows * widths.rows);
   scratch(Scratch::heads, max_rows * widths.heads);
@@ -211,6 +233,7 @@ Status DeviceOps::reserve(std::int64_t max_rows, const Widths& widths, std::int6
     scratch(Scratch::attended, (max_rows * widths.attended + 1) / 2);
   }
   scratch(Scratch::partial, partial_floats);
+  if (partial_floats > 0) tickets();
   return take_status();
 }
 

@@ -184,6 +184,10 @@ class DeviceOps {
   // and values. partial: splits of attention. attended: its output in bfloat16. low_rank: rows times A.
   enum class Scratch : std::uint8_t { rows, products, rounded, heads, partial, attended, low_rank, count };
   float* scratch(Scratch which, std::int64_t floats);
+  // kTickets counters for blocks of one launch (device/kernels/tickets.cuh), all 0 between launches. Null:
+  // there is no memory, and the error is kept.
+  std::uint32_t* tickets();
+  static constexpr std::int64_t kTickets = 1 << 14;
   std::int64_t scratch_floats(Scratch which) const {
     return scratch_[static_cast<std::size_t>(which)].count();
   }
@@ -261,6 +265,7 @@ class DeviceOps {
   std::vector<device::DeviceArray<std::byte>> arrays_;
   std::vector<std::span<std::byte>> written_;  // those of arrays_ that are not constant
   std::array<device::DeviceArray<float>, static_cast<std::size_t>(Scratch::count)> scratch_;
+  device::DeviceArray<std::uint32_t> tickets_;
   ThreadPool* pool_ = nullptr;
   std::unique_ptr<WeightUpload> upload_;  // after the arrays that it writes
   std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
