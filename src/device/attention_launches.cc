@@ -8,7 +8,8 @@ namespace {
 
 static_assert(fits(walk_shared_bytes(256, kMaxHeadGroup)) && fits(walk_shared_bytes(64, kMaxHeadGroup)) &&
               fits(eight_walk_bytes(64, kMaxHeadGroup)) && fits(eight_walk_bytes(128, kMaxHeadGroup)) &&
-              fits(eight_walk_bytes(256, kMaxHeadGroup)) && fits(eight_tile_bytes(256)));
+              fits(eight_walk_bytes(256, kMaxHeadGroup)) && fits(eight_tile_bytes(256)) &&
+              fits(tile_splits_bytes(64)) && fits(tile_splits_bytes(128)) && fits(tile_splits_bytes(256)));
 static_assert(fits(merge_shared_bytes(kMaxHeadGroup, kMaxHeadSize, 1)) &&
               merge_shared_bytes(kMaxHeadGroup, 64, 1) <= 4 * eight_shared_bytes(64) &&
               merge_shared_bytes(kMaxHeadGroup, 128, 1) <= 2 * eight_shared_bytes(128) &&
@@ -41,6 +42,7 @@ Status KernelLaunches::rope_and_write(Element cache, const RopeAndWriteArgs& arg
 }
 
 Status KernelLaunches::attend_splits(Element cache, const AttentionArgs& args, std::int64_t rows) {
+  CHECK(args.write.qkv == nullptr);
   const KernelId id = for_cache(cache, KernelId::attend_splits_f32);
   const std::uint32_t kv_heads = u32(args.cache.num_kv_heads), heads = u32(args.num_query_heads);
   const std::int32_t group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
@@ -60,11 +62,16 @@ bool KernelLaunches::walks(const AttentionArgs& args, std::int64_t rows) {
          2 * (args.all_splits == 0 ? longest : args.all_splits) >= longest;
 }
 
+bool KernelLaunches::finishes_own_heads(Element cache, std::int32_t head_size) {
+  return finishes_heads(padded(head_size), has_eights(cache));
+}
+
 Status KernelLaunches::attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache) {
   const std::int32_t size = args.cache.head_size, kv = args.cache.num_kv_heads;
   const KernelId of_64 = for_cache(cache, KernelId::attend_tile_walk_64, KernelId::attend_tile_walk_64_i8,
                                    KernelId::attend_tile_walk_64_fp8);
   const std::int32_t group = args.num_query_heads / kv, padding = padded(size);
+  CHECK(args.write.qkv == nullptr || finishes_own_heads(cache, size));
   return put(tile_kernel(of_64, size), {u32(rows), u32(kv)}, {kWarp * kTileWarps},
              has_eights(cache) ? eight_walk_bytes(padding, group) : walk_shared_bytes(padding, group), args);
 }
@@ -74,10 +81,11 @@ Status KernelLaunches::attend_tile_splits(const AttentionArgs& args, std::int64_
   const KernelId of_64 = for_cache(cache, KernelId::attend_tile_splits_64, KernelId::attend_tile_splits_64_i8,
                                    KernelId::attend_tile_splits_64_fp8);
   const std::uint32_t warps = u32(split_warps(padded(size)));
-  return put(
-      tile_kernel(of_64, size, 2),
-      {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps}, {kWarp * warps},
-      warps * (has_eights(cache) ? eight_shared_bytes(padded(size)) : tile_shared_bytes(padded(size))), args);
+  CHECK(args.write.qkv == nullptr || finishes_own_heads(cache, size));
+  return put(tile_kernel(of_64, size, 2),
+             {u32(rows), u32(args.cache.num_kv_heads), (u32(args.splits) + warps - 1) / warps},
+             {kWarp * warps},
+             has_eights(cache) ? eight_splits_bytes(padded(size)) : tile_splits_bytes(padded(size)), args);
 }
 
 Status KernelLaunches::attend_tiles(const AttentionArgs& args, std::int64_t tiles, Element cache) {

@@ -117,7 +117,8 @@ class KernelLaunches {
   Status attend_rows(Element cache, const AttentionArgs& args, std::int64_t rows);
   // The same by tiles of matrix products, over caches of bf16, i8 or fp8, where supports_tiles() and
   // supports_tiles_over(); other bits than those of the two above, and the same among each other. A tile's
-  // rows are of one sequence, at ascending positions.
+  // rows are of one sequence, at ascending positions. The two of decode do rope_and_write() in the same
+  // launch, where args.write says so, each sequence has one row and finishes_own_heads().
   Status attend_tile_splits(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
   // A block walks through the context of a row and KV head, for many rows: no args.partial, no args.tickets.
   Status attend_tile_walk(const AttentionArgs& args, std::int64_t rows, Element cache = Element::bf16);
@@ -158,6 +159,7 @@ class KernelLaunches {
   static bool supports_tiles(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
     return supports_heads(query_heads, kv_heads, head_size) && head_size % 8 == 0 && head_size <= 256;
   }
+  static bool finishes_own_heads(Element cache, std::int32_t head_size);
   // Whether such a cache's slots begin at multiples of 16 bytes.
   static bool supports_tiles_over(Element cache, const CacheArgs& args);
   // How many rows a tile may have.

@@ -4,12 +4,9 @@
 // read them. What a token's codes are worth multiplies its score, and its weight as the values' matrix has
 // it; 8-bit floats have scales of the layer, which multiply all scores and the sums in the end. So there is
 // an order of sums for these caches, too, and all forms of attention_tiles.cuh have it.
-#include "device/kernels/attention_splits.cuh"
+#include "device/kernels/attention_heads.cuh"
 
 namespace pagoda::device::kernels {
-
-template <class T>
-inline constexpr bool kEights = sizeof(T) == 1;
 
 // Four codes in two registers.
 __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Int8*, std::uint32_t& first,
@@ -31,7 +28,7 @@ __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Float8*, 
 }
 
 // The lines of 16 tokens, `padded` codes each, into lines of bfloat16. A lane has the pieces that it has
-// copied (copy_lines), so that it waits for nobody.
+// copied (copy_lines), so that it waits for nobody; but for a line that the block has made, behind a barrier.
 template <int padded, class T>
 __device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* codes, Bf16* to) {
   constexpr int kPieces = padded / 16;
@@ -61,7 +58,7 @@ __device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* cod
 }
 
 // Scales of `lines` tokens from `token` on: lane i has those of tokens i and i + 32; zero where no row sees
-// one.
+// one, or the cache has none yet.
 template <int lines, class T, bool there = kScaleElements<T> != 0>
 struct LineScales {
   static constexpr int kEach = (lines + 31) / 32;
@@ -73,18 +70,18 @@ struct LineScales {
     for (int i = 0; i < kEach; ++i) {
       const int at = token + 32 * i + lane;
       keys[i] = values[i] = 0;
-      if (32 * i + lane >= lines || at < tile.low || at > tile.high) continue;
+      if (32 * i + lane >= lines || at < tile.low || at > tile.stored) continue;
       const int block = tile.table[at / cache.block_size], slot = at % cache.block_size;
       keys[i] = *cache_scale(cache, block, false, tile.kv_head, slot);
       values[i] = *cache_scale(cache, block, true, tile.kv_head, slot);
     }
   }
-  // From the `first` of a split's on.
-  __device__ __forceinline__ void put(SplitScales& to, int first) const {
+  // From the `first` of a split's on; but for `own`, which the block has made.
+  __device__ __forceinline__ void put(SplitScales& to, int first, int own = -1) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      if (32 * i + lane >= lines) continue;
+      if (32 * i + lane >= lines || 32 * i + lane == own) continue;
       to.keys[first + 32 * i + lane] = keys[i];
       to.values[first + 32 * i + lane] = values[i];
     }
@@ -93,32 +90,56 @@ struct LineScales {
 template <int lines, class T>
 struct LineScales<lines, T, false> {  // there are none
   __device__ __forceinline__ void find(const AttentionArgs&, const TileOfRows&, int) {}
-  __device__ __forceinline__ void put(SplitScales&, int) const {}
+  __device__ __forceinline__ void put(SplitScales&, int, int = -1) const {}
 };
 
-// attend_tile_split() of attention_tiles.cuh. Shared: split_warps() * eight_shared_bytes().
+// attend_tile_split() of attention_tiles.cuh. Shared: eight_splits_bytes(). The block's queries lie where its
+// first warp has 16 tokens in bfloat16 later.
 template <int padded, class T>
 __device__ __forceinline__ void attend_eight_split(const AttentionArgs& args, const TileOfRows& tile) {
   using Sizes = TileSizes<padded>;
   PAGODA_SHARED(unsigned char, shared);
+  struct Room {
+    T *keys, *values;
+    Bf16* wide;
+    SplitScales* scales;
+  };
+  const auto room_of = [&](int warp) -> Room {
+    T* const keys = reinterpret_cast<T*>(shared + warp * eight_shared_bytes(padded));
+    T* const values = keys + kSplitTokens * padded;
+    Bf16* const wide = reinterpret_cast<Bf16*>(values + kSplitTokens * padded);
+    return {keys, values, wide, reinterpret_cast<SplitScales*>(wide + 16 * Sizes::kStride)};
+  };
+  constexpr int kWarps = split_warps(padded);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int split = static_cast<int>(blockIdx.z) * split_warps(padded) + warp, token = split * kSplitTokens;
-  if (token > tile.high || token + kSplitTokens <= tile.low) return;
-  T* const keys = reinterpret_cast<T*>(shared + warp * eight_shared_bytes(padded));
-  T* const values = keys + kSplitTokens * padded;
-  Bf16* const wide = reinterpret_cast<Bf16*>(values + kSplitTokens * padded);
-  auto& scales = *reinterpret_cast<SplitScales*>(wide + 16 * Sizes::kStride);
-  const auto lines = find_lines<kSplitTokens, T>(args, tile, token);
-  copy_lines<padded, kSplitTokens, padded>(args, lines, 0, false, keys);
-  copies_commit();
-  copy_lines<padded, kSplitTokens, padded>(args, lines, 0, true, values);
-  copies_commit();
-  LineScales<kSplitTokens, T> of_lines;
-  of_lines.find(args, tile, token);
-  of_lines.put(scales, 0);
-  const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
+  const int first = static_cast<int>(blockIdx.z) * kWarps, split = first + warp, token = split * kSplitTokens;
+  const bool mine = token <= tile.high && token + kSplitTokens > tile.low;
+  const auto [keys, values, wide, all_scales] = room_of(warp);
+  SplitScales& scales = *all_scales;
+  if (mine) {
+    constexpr bool kOwns = finishes_heads(padded, true);
+    const auto lines = find_lines<kSplitTokens, T, kOwns>(args, tile, token);
+    copy_lines<padded, kSplitTokens, padded>(args, lines, 0, false, keys);
+    copies_commit();
+    copy_lines<padded, kSplitTokens, padded>(args, lines, 0, true, values);
+    copies_commit();
+    LineScales<kSplitTokens, T> of_lines;
+    of_lines.find(args, tile, token);
+    of_lines.put(scales, 0, own_line(tile, token));
+  }
+  Bf16* const queries = room_of(0).wide;
+  const int own_warp = tile.high / kSplitTokens - first, line = tile.high % kSplitTokens;
+  const Room own = room_of(own_warp);
+  put_heads<padded, T>(args, tile, own_warp < kWarps, queries,
+                       {.key = {own.keys + line * padded, own.scales->keys + line},
+                        .value = {own.values + line * padded, own.scales->values + line},
+                        .floats = reinterpret_cast<float*>(shared + kWarps * eight_shared_bytes(padded))});
+  __syncthreads();
   std::uint32_t query[padded / 16][4];
-  load_queries<padded>(args, rows, query);
+  load_query_matrices<padded>(queries, lane, query);
+  __syncthreads();  // and were read
+  if (!mine) return;
+  const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
   copies_wait<1>();
   SplitScores scores;
 #pragma unroll

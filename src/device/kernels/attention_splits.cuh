@@ -43,9 +43,10 @@ __device__ __forceinline__ int first_seen(const AttentionArgs& args, int positio
 }
 
 // A tile: `count` of the launch's rows from `begin` on, which are of one sequence and in the order of their
-// positions; what they see lies in [low, high], and all of them see what lies in [all_from, all_to].
+// positions; what they see lies in [low, high], and all of them see what lies in [all_from, all_to]. The
+// cache has tokens up to `stored`: `high`, or one less where the launch makes the last one (own_tile()).
 struct TileOfRows {
-  int begin, count, kv_head, low, high, all_from, all_to;
+  int begin, count, kv_head, low, high, all_from, all_to, stored;
   const int* table;
   __device__ __forceinline__ bool all_see_split(int token) const {
     return token >= all_from && token + kSplitTokens - 1 <= all_to;
@@ -63,6 +64,7 @@ __device__ __forceinline__ TileOfRows tile_of_rows(const AttentionArgs& args, in
           .high = last,
           .all_from = first_seen(args, last),
           .all_to = first,
+          .stored = last,
           .table = args.block_tables + args.tables[row]};
 }
 
@@ -104,8 +106,10 @@ __device__ __forceinline__ std::int64_t values_behind(const CacheArgs& cache) {
 }
 
 // Element offsets of the keys of `lines` tokens from `token` on, which a warp is about to copy: lane i has
-// those of tokens i and i + 32. -1: no row sees it, and nothing is read.
-template <int lines>
+// those of tokens i and i + 32. kUnseen: no row sees it, and nothing is read. kOwnLine: the block itself
+// makes the line, where it `owns` any.
+constexpr std::int64_t kUnseen = -1, kOwnLine = -2;
+template <int lines, bool owns = false>
 struct SplitLines {
   std::int64_t keys[(lines + 31) / 32];
 };
@@ -121,17 +125,21 @@ __device__ __forceinline__ std::int64_t find_eight(const AttentionArgs& args, co
          static_cast<T*>(cache.cache);
 }
 
-template <int lines, class T = Bf16>
-__device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& args, const TileOfRows& tile,
-                                                        int token) {
+template <int lines, class T = Bf16, bool owns = false>
+__device__ __forceinline__ SplitLines<lines, owns> find_lines(const AttentionArgs& args,
+                                                              const TileOfRows& tile, int token) {
   const CacheArgs& cache = args.cache;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  SplitLines<lines> found;
+  SplitLines<lines, owns> found;
 #pragma unroll
   for (int i = 0; i < (lines + 31) / 32; ++i) {
     const int at = token + 32 * i + lane;
-    found.keys[i] = -1;
+    found.keys[i] = kUnseen;
     if (32 * i + lane >= lines || at < tile.low || at > tile.high) continue;
+    if (owns && at > tile.stored) {
+      found.keys[i] = kOwnLine;
+      continue;
+    }
     const int block = tile.table[at / cache.block_size];
     found.keys[i] = cache_slot<T>(cache, block, false, tile.kv_head, at % cache.block_size) -
                     static_cast<T*>(cache.cache);
@@ -142,9 +150,9 @@ __device__ __forceinline__ SplitLines<lines> find_lines(const AttentionArgs& arg
 // Starts the warp's copies of the keys, or of the values, of `lines` of those tokens, from token `begin` of
 // them on, to lines `stride` elements apart. Zero are tokens that no row sees, and what a head has not of its
 // last 16 elements.
-template <int padded, int lines, int stride, class T, int all>
-__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all>& found, int begin,
-                                           bool values, T* to) {
+template <int padded, int lines, int stride, class T, int all, bool owns>
+__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all, owns>& found,
+                                           int begin, bool values, T* to) {
   constexpr int kElements = kPieceElements<T>, kPieces = padded / kElements, kAtOnce = 32 / kPieces;
   const CacheArgs& cache = args.cache;
   const auto* const from = static_cast<const T*>(cache.cache) + (values ? values_behind<T>(cache) : 0);
@@ -154,13 +162,13 @@ __device__ __forceinline__ void copy_lines(const AttentionArgs& args, const Spli
     const int line = first + lane / kPieces;
     const std::int64_t key = __shfl_sync(kAllLanes, found.keys[(begin + first) / 32], (begin + line) % 32);
     const bool there = key >= 0 && column < cache.head_size;
-    if (column < (cache.head_size + 15) / 16 * 16)
+    if (column < (cache.head_size + 15) / 16 * 16 && !(owns && key == kOwnLine))
       copy_async(to + line * stride + column, from + (there ? key + column : 0), there);
   }
 }
-template <int padded, int lines, int all>
-__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all>& found, int begin,
-                                           bool values, Bf16* to) {
+template <int padded, int lines, int all, bool owns>
+__device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all, owns>& found,
+                                           int begin, bool values, Bf16* to) {
   copy_lines<padded, lines, TileSizes<padded>::kStride>(args, found, begin, values, to);
 }
 

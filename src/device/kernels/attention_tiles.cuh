@@ -4,8 +4,8 @@
 // tile: its token i / group, query head i % group), 16 of them a warp. The context is cut into splits of
 // kSplitTokens at multiples of that, each with a softmax of its own: its largest score, weights rounded to
 // bfloat16, and a chain over its tokens. Splits are added in ascending order by merge() of attention.cuh.
-//   decode   a warp a split of one row: it copies keys and values, and waits for nobody; the row's last block
-//            adds them up. Where there are enough rows, a block walks a whole context instead:
+//   decode   a warp a split of one row, which it copies for itself; the row's last block adds them up. Where
+//   there are enough rows, a block walks a whole context instead:
 //            attention_walk.cuh
 //   prefill  a block of kTileWarps warps goes through the splits; the copies of the next one's keys and
 //            values are under way while it computes
@@ -20,25 +20,56 @@
 
 namespace pagoda::device::kernels {
 
-// A warp a split of a row. grid: (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared:
-// split_warps() * tile_shared_bytes(). What they leave for each other is where attend_splits leaves it.
+// A warp's split, in shared memory of tile_splits_bytes(): its keys and its values; and the block's queries.
+template <int padded>
+struct SplitPlace {
+  int split, token;
+  bool mine;  // the row sees something of it
+  Bf16 *keys, *values, *queries;
+};
+template <int padded>
+__device__ __forceinline__ SplitPlace<padded> split_place(const TileOfRows& tile, int warp) {
+  PAGODA_SHARED(Bf16, shared);
+  const int split = static_cast<int>(blockIdx.z) * split_warps(padded) + warp, token = split * kSplitTokens;
+  Bf16* const keys = shared + warp * 2 * TileSizes<padded>::kHalf;
+  return {.split = split,
+          .token = token,
+          .mine = token <= tile.high && token + kSplitTokens > tile.low,
+          .keys = keys,
+          .values = keys + TileSizes<padded>::kHalf,
+          .queries = shared + split_warps(padded) * 2 * TileSizes<padded>::kHalf};
+}
+
+// Begins a warp's copies, and makes the block's heads meanwhile.
+template <int padded>
+__device__ __forceinline__ void begin_tile_split(const AttentionArgs& args, const TileOfRows& tile) {
+  const auto place = split_place<padded>(tile, static_cast<int>(threadIdx.x / 32));
+  if (place.mine) {
+    const auto lines = find_lines<kSplitTokens, Bf16, true>(args, tile, place.token);
+    copy_lines<padded, kSplitTokens>(args, lines, 0, false, place.keys);
+    copies_commit();
+    copy_lines<padded, kSplitTokens>(args, lines, 0, true, place.values);
+    copies_commit();
+  }
+  const int own_warp = tile.high / kSplitTokens - static_cast<int>(blockIdx.z) * split_warps(padded);
+  Bf16* const own =
+      split_place<padded>(tile, own_warp).keys + tile.high % kSplitTokens * TileSizes<padded>::kStride;
+  put_heads<padded, Bf16>(
+      args, tile, own_warp < split_warps(padded), place.queries,
+      {.key = {own, nullptr}, .value = {own + TileSizes<padded>::kHalf, nullptr}, .floats = nullptr});
+  __syncthreads();
+}
+
+// A warp a split of a row. What the warps leave for each other is where attend_splits leaves it.
 template <int padded>
 __device__ __forceinline__ void attend_tile_split(const AttentionArgs& args, const TileOfRows& tile) {
-  using Sizes = TileSizes<padded>;
-  PAGODA_SHARED(Bf16, shared);
-  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-  const int split = static_cast<int>(blockIdx.z) * split_warps(padded) + warp, token = split * kSplitTokens;
-  if (token > tile.high || token + kSplitTokens <= tile.low) return;
-  Bf16* const keys = shared + warp * 2 * Sizes::kHalf;
-  Bf16* const values = keys + Sizes::kHalf;
-  const SplitLines<kSplitTokens> lines = find_lines<kSplitTokens>(args, tile, token);
-  copy_lines<padded, kSplitTokens>(args, lines, 0, false, keys);
-  copies_commit();
-  copy_lines<padded, kSplitTokens>(args, lines, 0, true, values);
-  copies_commit();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const auto [split, token, mine, keys, values, queries] =
+      split_place<padded>(tile, static_cast<int>(threadIdx.x / 32));
+  if (!mine) return;
   const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
   std::uint32_t query[padded / 16][4];
-  load_queries<padded>(args, rows, query);
+  load_query_matrices<padded>(queries, lane, query);
   copies_wait<1>();
   __syncwarp();
   SplitScores scores;
@@ -168,20 +199,25 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
 }
 
-// A block's splits of a row and KV head, and the sum of all of them where it is the last to have any.
+// A block's splits of a row and KV head, and the sum of all of them where it is the last to have any. grid:
+// (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared: tile_splits_bytes() or
+// eight_splits_bytes().
 template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
   begin_kernel();
   constexpr int kTokens = split_warps(padded) * kSplitTokens;
   const int row = args.rows[blockIdx.x], first = static_cast<int>(blockIdx.z) * kTokens;
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
+  const TileOfRows tile = own_tile<padded, T>(args);
   if (first > tile.high || first + kTokens <= tile.low || is_padding(args, row)) return;
   if constexpr (kEights<T>) {
     attend_eight_split<padded, T>(args, tile);
-  } else if constexpr (padded <= 128) {
-    PAGODA_OF_KNOWN_SIZE(padded, attend_tile_split, tile)
-  } else {  // there are no registers for more
-    attend_tile_split<padded>(args, tile);
+  } else {
+    begin_tile_split<padded>(args, tile);
+    if constexpr (padded <= 128) {
+      PAGODA_OF_KNOWN_SIZE(padded, attend_tile_split, tile)
+    } else {  // there are no registers for more
+      attend_tile_split<padded>(args, tile);
+    }
   }
   constexpr std::uint32_t kBytes =
       split_warps(padded) * (kEights<T> ? eight_shared_bytes(padded) : tile_shared_bytes(padded));
@@ -197,7 +233,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
     begin_kernel();                                                                                    \
     PAGODA_OF_KNOWN_SIZE(padded, attend_tiles)                                                         \
   }                                                                                                    \
-  __global__ void __launch_bounds__(32 * split_warps(padded), 5)                                       \
+  __global__ void __launch_bounds__(32 * split_warps(padded), padded == 64 ? 4 : 5)                    \
       attend_tile_splits_##padded##_i8(AttentionArgs args) {                                           \
     attend_tile_splits<padded, Int8>(args);                                                            \
   }                                                                                                    \
@@ -205,7 +241,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
     begin_kernel();                                                                                    \
     attend_tiles<padded, Int8>(args);                                                                  \
   }                                                                                                    \
-  __global__ void __launch_bounds__(32 * split_warps(padded), 5)                                       \
+  __global__ void __launch_bounds__(32 * split_warps(padded), padded == 64 ? 4 : 5)                    \
       attend_tile_splits_##padded##_fp8(AttentionArgs args) {                                          \
     attend_tile_splits<padded, Float8>(args);                                                          \
   }                                                                                                    \

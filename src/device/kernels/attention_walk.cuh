@@ -26,29 +26,6 @@ struct WalkTotal {
   float* values;         // [query heads of the KV head][kTotalStride]
 };
 
-// The block's queries, rounded, as a left matrix of 16 rows: zeros where there is no head or no element of
-// one.
-template <int padded>
-__device__ __forceinline__ void put_queries(const AttentionArgs& args, const TileOfRows& tile, Bf16* query) {
-  constexpr int kChunks = padded / 8;
-  const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
-  const float* const from = args.qkv + (static_cast<std::int64_t>(args.rows[tile.begin]) *
-                                            (args.num_query_heads + 2 * args.cache.num_kv_heads) +
-                                        tile.kv_head * group) *
-                                           size;
-  for (int i = static_cast<int>(threadIdx.x); i < 16 * kChunks; i += static_cast<int>(blockDim.x)) {
-    const int row = i / kChunks, column = i % kChunks * 8;
-    FourWords words = {};
-    if (row < group && column < size) {
-      const auto low = load_whole<FourFloats>(from + row * size + column),
-                 high = load_whole<FourFloats>(from + row * size + column + 4);
-      words = {{pack(low.at[0], low.at[1]), pack(low.at[2], low.at[3]), pack(high.at[0], high.at[1]),
-                pack(high.at[2], high.at[3])}};
-    }
-    store_whole(query + row * TileSizes<padded>::kStride + column, words);
-  }
-}
-
 // Adds a warp's split to the block's sums. One warp at a time, between barriers.
 template <int padded>
 __device__ __forceinline__ void add_split(const TileRow (&rows)[2], const SplitWeights& weights,
@@ -90,10 +67,19 @@ template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   using Sizes = WalkSizes<padded, T>;
   constexpr int kStages = Sizes::kStages, kPieces = Sizes::kPieces;
-  PAGODA_SHARED(T, shared);
+  constexpr bool kOwns = finishes_heads(padded, kEights<T>);
+  PAGODA_SHARED(T, own_lines);
   if (is_padding(args, args.rows[blockIdx.x])) return;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
+  // The row's own lines, which the piece that they belong to gets when it came; and which that is, and where
+  // in it.
+  float* const own_scales = reinterpret_cast<float*>(own_lines + 2 * padded);
+  int* const own_piece = reinterpret_cast<int*>(own_scales + 2);
+  const OwnLines<T> own = {.key = {own_lines, own_scales},
+                           .value = {own_lines + padded, own_scales + 1},
+                           .floats = own_scales + 4};
+  T* const shared = own_lines + (kOwns ? own_line_bytes(padded, kEights<T>) / sizeof(T) : 0);
   Bf16* const query_rows = reinterpret_cast<Bf16*>(shared + kTileWarps * kStages * Sizes::kPiece);
   WalkTotal total;
   total.largest = reinterpret_cast<float*>(query_rows + 16 * TileSizes<padded>::kStride);
@@ -105,12 +91,11 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   SplitScales& scales = all_scales[warp];
   Bf16* const wide =
       reinterpret_cast<Bf16*>(all_scales + kTileWarps) + warp * 16 * TileSizes<padded>::kStride;
-  const TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
+  const TileOfRows tile = own_tile<padded, T>(args);
   const int last = tile.high / kSplitTokens;
   int split = tile.low / kSplitTokens + warp;
   // Piece `piece` of a split, and those of the next one, if there is one: of `ahead`.
-  SplitLines<kSplitTokens> lines = find_lines<kSplitTokens, T>(args, tile, split * kSplitTokens),
-                           ahead = lines;
+  auto lines = find_lines<kSplitTokens, T, kOwns>(args, tile, split * kSplitTokens), ahead = lines;
   LineScales<kSplitTokens, T> scales_ahead;
   scales_ahead.find(args, tile, split * kSplitTokens);
   const auto copy = [&](int piece) {
@@ -123,7 +108,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   };
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) copy(i);
-  put_queries<padded>(args, tile, query_rows);
+  put_heads<padded, T>(args, tile, true, query_rows, own);
   const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
   for (int i = static_cast<int>(threadIdx.x); i < group * Sizes::kTotalStride; i += 32 * kTileWarps)
     total.values[i] = 0;
@@ -133,11 +118,20 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
     total.largest[row] = largest;
     total.sum[row] = sum;
   }
+  if (kOwns && threadIdx.x == 0) {
+    own_piece[0] = tile.stored < tile.high ? tile.high / 16 : -1;
+    own_piece[1] = tile.high % 16;
+  }
   __syncthreads();
   for (int first = split - warp; first <= last; first += kTileWarps, split += kTileWarps) {
     const bool mine = split <= last;
-    scales_ahead.put(scales, 0);
-    ahead = find_lines<kSplitTokens, T>(args, tile, (split + kTileWarps) * kSplitTokens);
+    scales_ahead.put(scales, 0, own_line(tile, split * kSplitTokens));
+    if constexpr (kOwns && kScaleElements<T> != 0)
+      if (lane == 0 && own_line(tile, split * kSplitTokens) == tile.high % kSplitTokens) {
+        scales.keys[tile.high % kSplitTokens] = own_scales[0];
+        scales.values[tile.high % kSplitTokens] = own_scales[1];
+      }
+    ahead = find_lines<kSplitTokens, T, kOwns>(args, tile, (split + kTileWarps) * kSplitTokens);
     scales_ahead.find(args, tile, (split + kTileWarps) * kSplitTokens);
     SplitWeights weights;
     float part[padded / 8][4];
@@ -147,6 +141,13 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
       __syncwarp();
       copy(piece + kStages - 1);
       T* const place = ring + piece % kStages * Sizes::kPiece;
+      if (kOwns && split * (kPieces / 2) + piece % (kPieces / 2) == own_piece[0]) {
+        const int column = kPieceElements<T> * lane;
+        if (column < (size + 15) / 16 * 16)
+          store_whole(place + own_piece[1] * Sizes::kLine + column,
+                      load_whole<FourWords>(own_lines + (piece < kPieces / 2 ? 0 : padded) + column));
+        __syncwarp();
+      }
       if constexpr (kEights<T>) {
         widen_piece<padded>(args.cache, place, wide);
         __syncwarp();
@@ -157,10 +158,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
     };
     if (mine) {
       std::uint32_t query[padded / 16][4];
-#pragma unroll
-      for (int k = 0; k < padded / 16; ++k)
-        load_matrices<false>(query_rows + lane % 16 * TileSizes<padded>::kStride + 16 * k + lane / 16 * 8,
-                             query[k]);
+      load_query_matrices<padded>(query_rows, lane, query);
       SplitScores products;
 #pragma unroll
       for (int n = 0; n < kPieces / 2; ++n) multiply_16_keys<padded>(args, query, next_piece(n), n, products);

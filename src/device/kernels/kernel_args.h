@@ -236,7 +236,7 @@ struct RopeAndWriteArgs {
   std::int32_t temperature_offset = 0, temperature_positions = 1;
 };
 
-// Attention of rows over the cache, which has their own keys and values already.
+// Attention of rows over the cache, which has their own keys and values already, or gets them (`write`).
 inline constexpr std::int32_t kSplitTokens = 64;  // tokens of a context that are summed up by themselves
 PAGODA_HOST_DEVICE constexpr std::int32_t splits_of(std::int32_t context) {
   return (context + kSplitTokens - 1) / kSplitTokens;
@@ -272,6 +272,9 @@ struct AttentionArgs {
   std::int32_t window = 0;       // sees so many tokens, itself included; 0: all
   std::int32_t chunks = 0;       // chunks of `window` tokens: a token sees its own chunk alone
   float scale = 1, softcap = 0;  // scale: with the keys' of 8-bit floats
+  // Decode by tiles, where each sequence has one row, does what rope_and_write() would have done before, with
+  // the same bits in the cache; qkv stays as it is. write.qkv null: that was done.
+  RopeAndWriteArgs write = {};
 };
 
 // Whole blocks. No block is the target of one pair and part of another.

@@ -213,12 +213,29 @@ PAGODA_HOST_DEVICE constexpr std::int32_t tile_stride(std::int32_t padded) { ret
 PAGODA_HOST_DEVICE constexpr std::uint32_t tile_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * 2 * kSplitTokens * tile_stride(padded));
 }
+// Whether decode's attention over such a cache can finish a row's heads (AttentionArgs::write): beside heads
+// over 128 elements in 8 bits, which become bfloat16 on their way, there are no registers for it.
+PAGODA_HOST_DEVICE constexpr bool finishes_heads(std::int32_t padded, bool eights) {
+  return padded <= 128 || !eights;
+}
+// The queries of a KV head as a left matrix; and a row's own key and value, their scales, and a head in
+// floats on its way to 8 bits (attention_heads.cuh).
+constexpr std::int32_t query_bytes(std::int32_t padded) { return 2 * 16 * tile_stride(padded); }
+PAGODA_HOST_DEVICE constexpr std::int32_t own_line_bytes(std::int32_t padded, bool eights = false) {
+  return eights ? 2 * padded + 16 + 4 * padded : 4 * padded + 16;
+}
+// Decode's block of splits.
+constexpr std::uint32_t tile_splits_bytes(std::int32_t padded) {
+  return static_cast<std::uint32_t>(split_warps(padded)) * tile_shared_bytes(padded) +
+         static_cast<std::uint32_t>(query_bytes(padded));
+}
 // A block that walks a context (attention_walk.cuh): pieces of 16 tokens in a warp's ring, 16 KiB of them;
 // from so many blocks on they keep the device busy.
 constexpr std::int32_t walk_stages(std::int32_t padded) { return 512 / padded; }
 constexpr std::uint32_t walk_shared_bytes(std::int32_t padded, std::int32_t group) {
   return static_cast<std::uint32_t>(2 * 16 * tile_stride(padded) * (kTileWarps * walk_stages(padded) + 1) +
-                                    4 * (2 * kMaxHeadGroup + group * tile_stride(padded)));
+                                    4 * (2 * kMaxHeadGroup + group * tile_stride(padded)) +
+                                    own_line_bytes(padded));
 }
 // The same of caches in 8 bits: codes of a split's keys and values and 16 tokens in bfloat16 for a warp, with
 // scales; codes of a split for a tile's block; and for one that walks, whose warps have these, too.
@@ -226,6 +243,10 @@ inline constexpr std::int32_t kSplitScaleBytes = 2 * 4 * kSplitTokens;
 constexpr std::int32_t eight_piece_bytes(std::int32_t padded) { return 2 * 16 * tile_stride(padded); }
 PAGODA_HOST_DEVICE constexpr std::uint32_t eight_shared_bytes(std::int32_t padded) {
   return static_cast<std::uint32_t>(2 * kSplitTokens * padded + 2 * 16 * (padded + 8) + kSplitScaleBytes);
+}
+constexpr std::uint32_t eight_splits_bytes(std::int32_t padded) {
+  return static_cast<std::uint32_t>(split_warps(padded)) * eight_shared_bytes(padded) +
+         static_cast<std::uint32_t>(4 * padded);
 }
 constexpr std::uint32_t eight_tile_bytes(std::int32_t padded) {
   return tile_shared_bytes(padded) + static_cast<std::uint32_t>(2 * kSplitTokens * padded + kSplitScaleBytes);
@@ -235,7 +256,7 @@ constexpr std::uint32_t eight_walk_bytes(std::int32_t padded, std::int32_t group
   return static_cast<std::uint32_t>(16 * padded * kTileWarps * eight_walk_stages(padded) +
                                     4 * (2 * kMaxHeadGroup + group * tile_stride(padded)) +
                                     kTileWarps * (eight_piece_bytes(padded) + kSplitScaleBytes) +
-                                    eight_piece_bytes(padded));
+                                    eight_piece_bytes(padded) + own_line_bytes(padded, true));
 }
 // A block that attends by warpgroups (attention_bulk.cuh), for heads of 64 and of 128: rows of a tile, and
 // pieces in its ring, each the keys or the values of a split. Shared: queries, pieces, two barriers for each

@@ -1,7 +1,7 @@
 #pragma once
 // Keys and values on their way into the paged cache: norms of heads, rotation and the write to the slot, one
-// pass over what the product of query, key and value gave (§5.1 of the paper, its first kernel); and copies
-// of blocks for copy-on-write (its third).
+// pass over what the product of query, key and value gave (§5.1 of the paper, its first kernel), whose parts
+// decode's attention takes, too (attention_heads.cuh); and copies of blocks for copy-on-write (its third).
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
@@ -58,67 +58,66 @@ __device__ __forceinline__ void store_two(Bf16* to, bool twos, const TwoFloats& 
   else
     store(to, two.at[0]);
 }
-// write_slot() has the row.
+// write_line() has the row.
 __device__ __forceinline__ void store_two(Int8*, bool, const TwoFloats&) {}
 __device__ __forceinline__ void store_two(Float8*, bool, const TwoFloats&) {}
 
-// A head's row into its slot, by a warp. In 8 bits: the largest becomes 127, and what is so small that 127
-// divided by it might overflow is 0.
+// The place of a token's head in the cache; `scale`: of Int8 alone.
 template <class T>
-__device__ __forceinline__ void write_slot(const CacheArgs& cache, int block, bool value, int kv_head,
-                                           int slot, const float* x) {
+struct SlotLine {
+  T* line;
+  float* scale;
+};
+template <class T>
+__device__ __forceinline__ SlotLine<T> slot_line(const CacheArgs& cache, const int* table, int position,
+                                                 bool value, int kv_head) {
+  const int block = table[position / cache.block_size], slot = position % cache.block_size;
+  SlotLine<T> at = {cache_slot<T>(cache, block, value, kv_head, slot), nullptr};
+  if constexpr (kScaleElements<T> != 0) at.scale = cache_scale(cache, block, value, kv_head, slot);
+  return at;
+}
+
+// A head's row as its slot has it, by a warp. In 8 bits: the largest becomes 127, and what is so small that
+// 127 divided by it might overflow is 0.
+template <class T>
+__device__ __forceinline__ void write_line(const CacheArgs& cache, bool, const SlotLine<T>& to,
+                                           const float* x) {
   const bool twos = cache.head_size % 2 == 0;
   const int each = twos ? 2 : 1, lane = each * static_cast<int>(threadIdx.x % 32);
-  T* const to = cache_slot<T>(cache, block, value, kv_head, slot);
-  for (int i = lane; i < cache.head_size; i += 32 * each) store_two(to + i, twos, load_two(x, i, twos));
+  for (int i = lane; i < cache.head_size; i += 32 * each) store_two(to.line + i, twos, load_two(x, i, twos));
 }
 template <>
-__device__ __forceinline__ void write_slot<Int8>(const CacheArgs& cache, int block, bool value, int kv_head,
-                                                 int slot, const float* x) {
+__device__ __forceinline__ void write_line<Int8>(const CacheArgs& cache, bool, const SlotLine<Int8>& to,
+                                                 const float* x) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  Int8* const to = cache_slot<Int8>(cache, block, value, kv_head, slot);
   float largest = 0;
   for (int i = lane; i < cache.head_size; i += 32) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
   largest = warp_max(largest);
   if (largest < 1e-30f) largest = 0;
   const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
   for (int i = lane; i < cache.head_size; i += 32)
-    to[i].value = static_cast<std::int8_t>(rintf(x[i] * inverse));
-  if (lane == 0) *cache_scale(cache, block, value, kv_head, slot) = largest / 127.0f;
+    to.line[i].value = static_cast<std::int8_t>(rintf(x[i] * inverse));
+  if (lane == 0) *to.scale = largest / 127.0f;
 }
-
 template <>
-__device__ __forceinline__ void write_slot<Float8>(const CacheArgs& cache, int block, bool value, int kv_head,
-                                                   int slot, const float* x) {
-  Float8* const to = cache_slot<Float8>(cache, block, value, kv_head, slot);
+__device__ __forceinline__ void write_line<Float8>(const CacheArgs& cache, bool value,
+                                                   const SlotLine<Float8>& to, const float* x) {
   const float scale = value ? cache.value_scale : cache.key_scale;
-  for (int i = static_cast<int>(threadIdx.x % 32); i < cache.head_size; i += 32) store(to + i, x[i] / scale);
+  for (int i = static_cast<int>(threadIdx.x % 32); i < cache.head_size; i += 32)
+    store(to.line + i, x[i] / scale);
 }
 
-// A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
-template <class T>
-__device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
-  begin_kernel();
-  const CacheArgs& cache = args.cache;
-  const int size = cache.head_size, lane = static_cast<int>(threadIdx.x % 32),
-            head = static_cast<int>(blockIdx.y * kRopeWarps + threadIdx.x / 32);
-  const int row = static_cast<int>(blockIdx.x), heads = args.num_query_heads + 2 * cache.num_kv_heads;
-  const int position = args.positions[row], first_block = args.tables[row];
-  if (first_block < 0 || head >= heads) return;
-  float* const x = args.qkv + (static_cast<std::int64_t>(row) * heads + head) * size;
-  const int kv_head = (head - args.num_query_heads) % cache.num_kv_heads;
+// A query's or key's norm, rotation and factor, by a warp: keep(i, twos, two) gets elements i and i + 1 of
+// it, or i alone where not `twos`. `x` may be where they go: a lane has both elements of a pair, or of two.
+template <class Keep>
+__device__ __forceinline__ void finish_head(const RopeAndWriteArgs& args, int row, int position, int head,
+                                            const float* x, const Keep& keep) {
+  const int size = args.cache.head_size, lane = static_cast<int>(threadIdx.x % 32);
   const bool is_query = head < args.num_query_heads;
-  const bool is_value = head >= args.num_query_heads + cache.num_kv_heads;
-  const int* const table = args.block_tables + first_block;
-  const int slot = position % cache.block_size;
-  if (is_value) {
-    write_slot<T>(cache, table[position / cache.block_size], true, kv_head, slot, x);
-    return;
-  }
   const float* weight = is_query ? args.query_norm : args.key_norm;
   float mean = 0, scale = 1;
   if (weight != nullptr) {
-    weight += (is_query ? head : kv_head) * args.norm_stride;
+    weight += (is_query ? head : head - args.num_query_heads) * args.norm_stride;
     if (args.centred != 0) {
       float sum = 0;
       for (int i = lane; i < size; i += 32) sum += x[i];
@@ -134,12 +133,9 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   if (is_query && args.query_temperature != 0)
     factor += args.query_temperature *
               log1pf(static_cast<float>((position + args.temperature_offset) / args.temperature_positions));
-  // A lane has both elements of a pair, or of two: nobody else reads what it writes.
   const int half = args.rotary_size / 2;
   const bool twos = size % 2 == 0 && half % 2 == 0;
   const int each = twos ? 2 : 1, first = each * lane, step = 32 * each;
-  T* const to =
-      is_query ? nullptr : cache_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot);
   const auto normed = [&](int i) {
     TwoFloats two = load_two(x, i, twos);
 #pragma unroll
@@ -150,17 +146,17 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
         two.at[j] *= scale;
     return two;
   };
-  const auto keep = [&](int i, TwoFloats two) {
+  const auto finish = [&](int i, TwoFloats two) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       if (behind && j < each) two.at[j] *= weight[i + j];
       if (is_query) two.at[j] *= factor;
     }
-    store_two(x + i, twos, two);
-    if (!is_query) store_two(to + i, twos, two);
+    keep(i, twos, two);
   };
   const float* const turn =
       args.cos_sin + (half > 0 ? static_cast<std::int64_t>(args.turns[row]) * args.rotary_size : 0);
+#pragma unroll 1
   for (int i = first; i < half; i += step) {
     const TwoFloats a = normed(i), b = normed(i + half), c = load_two(turn, i, twos),
                     s = load_two(turn, i + half, twos);
@@ -170,13 +166,37 @@ __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
       low.at[j] = a.at[j] * c.at[j] - b.at[j] * s.at[j];
       high.at[j] = b.at[j] * c.at[j] + a.at[j] * s.at[j];
     }
-    keep(i, low);
-    keep(i + half, high);
+    finish(i, low);
+    finish(i + half, high);
   }
-  for (int i = args.rotary_size + first; i < size; i += step) keep(i, normed(i));
+#pragma unroll 1
+  for (int i = args.rotary_size + first; i < size; i += step) finish(i, normed(i));
+}
+
+// A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
+template <class T>
+__device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
+  begin_kernel();
+  const CacheArgs& cache = args.cache;
+  const int head = static_cast<int>(blockIdx.y * kRopeWarps + threadIdx.x / 32);
+  const int row = static_cast<int>(blockIdx.x), heads = args.num_query_heads + 2 * cache.num_kv_heads;
+  const int position = args.positions[row], first_block = args.tables[row];
+  if (first_block < 0 || head >= heads) return;
+  float* const x = args.qkv + (static_cast<std::int64_t>(row) * heads + head) * cache.head_size;
+  const bool is_query = head < args.num_query_heads;
+  const bool is_value = head >= args.num_query_heads + cache.num_kv_heads;
+  SlotLine<T> to = {};
+  if (!is_query)
+    to = slot_line<T>(cache, args.block_tables + first_block, position, is_value,
+                      (head - args.num_query_heads) % cache.num_kv_heads);
+  if (is_value) return write_line<T>(cache, true, to, x);
+  finish_head(args, row, position, head, x, [&](int i, bool twos, const TwoFloats& two) {
+    store_two(x + i, twos, two);
+    if (!is_query) store_two(to.line + i, twos, two);
+  });
   if (is_query || sizeof(T) != 1) return;
   __syncwarp();
-  write_slot<T>(cache, table[position / cache.block_size], false, kv_head, slot, x);
+  write_line<T>(cache, false, to, x);
 }
 
 __global__ void rope_and_write_f32(RopeAndWriteArgs args) { rope_and_write<float>(args); }

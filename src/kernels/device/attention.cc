@@ -166,10 +166,12 @@ float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t n
   return floats(copy);
 }
 
-// Does what is left of the heads' pass, and writes keys and values into their slots.
-void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache,
-                      const std::optional<AttentionInputArgs>& heads, float* qkv,
-                      const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
+// The rest of the heads' pass, and keys and values into their slots.
+device::RopeAndWriteArgs rest_of_heads(DeviceOps& ops, const PagedAttentionArgs& args,
+                                       const LayerCache& cache,
+                                       const std::optional<AttentionInputArgs>& heads, float* qkv,
+                                       const DeviceOps::AttentionRows& rows,
+                                       const DeviceOps::Sequences& shown) {
   device::RopeAndWriteArgs write = {.cache = cache.args,
                                     .qkv = qkv,
                                     .positions = rows.positions,
@@ -196,13 +198,14 @@ void rotate_and_write(DeviceOps& ops, const PagedAttentionArgs& args, const Laye
     write.temperature_offset = heads->query_scale.offset;
     write.temperature_positions = heads->query_scale.positions;
   }
-  ops.keep(ops.launches().rope_and_write(cache.element, write, rows.num_rows));
+  return write;
 }
 
-// Rows of few new tokens split by split, and all others in tiles, or one after the other.
+// Rows of few new tokens split by split, and all others in tiles, or one after the other. `write`: what the
+// launch has to do before; or nothing.
 void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache, bool by_tiles,
-            bool by_warpgroups, const float* qkv, const DeviceOps::AttentionRows& rows,
-            const DeviceOps::Sequences& shown) {
+            bool by_warpgroups, const float* qkv, const device::RopeAndWriteArgs& write,
+            const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
   using device::KernelLaunches;
   device::AttentionArgs attention = {.cache = cache.args,
                                      .qkv = qkv,
@@ -218,7 +221,8 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
                                      .window = args.sliding_window,
                                      .chunks = args.chunks ? 1 : 0,
                                      .scale = scale_of_scores(args),
-                                     .softcap = args.softcap};
+                                     .softcap = args.softcap,
+                                     .write = write};
   if (args.next != nullptr)
     attention.rounded = scratch_for_attended(ops, args.next->storage(), rows.num_rows);
   if (attention.rounded != nullptr) {
@@ -342,8 +346,16 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   const DeviceOps::Sequences shown = ops.show(args.sequences);
   float* const qkv = whole_rows(ops, args, rows.num_rows);
   if (qkv == nullptr) return;
-  if (args.key) rotate_and_write(ops, args, cache, heads, qkv, rows, shown);
-  attend(ops, args, cache, by_tiles, by_warpgroups, qkv, rows, shown);
+  device::RopeAndWriteArgs write = {};
+  if (args.key) write = rest_of_heads(ops, args, cache, heads, qkv, rows, shown);
+  // Decode by tiles does it itself, in the same launch.
+  const bool in_attention =
+      by_tiles && rows.one_each && device::KernelLaunches::finishes_own_heads(cache.element, size);
+  if (args.key && !in_attention) {
+    ops.keep(ops.launches().rope_and_write(cache.element, write, rows.num_rows));
+    write = {};
+  }
+  attend(ops, args, cache, by_tiles, by_warpgroups, qkv, write, rows, shown);
 }
 
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args) {

@@ -158,6 +158,7 @@ class DeviceOps {
     const std::int32_t* tiles = nullptr;  // [num_tiles + 1]: the first of each in whole_rows
     std::int32_t splits = 0;              // splits of the longest context of split_rows
     std::int64_t all_splits = 0;          // as AttentionArgs has it
+    bool one_each = false;                // every sequence has one row
   };
   AttentionRows show_rows(std::span<const AttentionSequence> sequences, std::int32_t rows_of_tile);
   // A layer's states, from its piece `piece` on; and how many sequences have one, with padding.

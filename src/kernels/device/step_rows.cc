@@ -119,6 +119,8 @@ DeviceOps::AttentionRows DeviceOps::show_rows(std::span<const AttentionSequence>
     shown.splits = bucket_->splits;
     shown.all_splits = bucket_->alike ? 0 : 1;
   }
+  shown.one_each = std::ranges::all_of(
+      sequences, [](const AttentionSequence& sequence) { return sequence.num_queries == 1; });
   shown.num_rows = std::ssize(positions);
   shown.num_split_rows = std::ssize(split_rows);
   shown.num_whole_rows = std::ssize(whole_rows);
