@@ -1,5 +1,5 @@
-"""How models of five kinds write a call and an answer, and their templates: written here, by the same rules as the real
-ones."""
+"""How five model families write a call and an answer, with templates written for these tests that follow the families'
+rules."""
 
 import json
 import pathlib
@@ -126,9 +126,8 @@ FAMILIES = {"qwen3": chatml_json, "qwen35": chatml_tags, "glm46": glm, "gptoss":
 
 
 def build(folder, family, name, arguments, text=""):
-    """A model of this family that calls the tool, and says that it is done once it has the result; or that says the
-    text alone.
-    The flags to serve it with."""
+    """Builds a model of the family that calls the tool, and reports that it is done once it has the result; with
+    `text`, the model answers only that text. Returns the flags for serving it."""
     made = FAMILIES[family](name, arguments)
     if text:
         made["first"] = [*made["second"][:-1], made["second"][-1].replace(DONE, text)]

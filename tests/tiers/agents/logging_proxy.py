@@ -1,4 +1,4 @@
-"""A proxy on loopback that keeps what went through it: the last word on what a program asked and was told."""
+"""A loopback proxy that records its traffic: the authoritative record of a program's requests and the answers."""
 
 import dataclasses
 import http.client
@@ -49,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers.get("content-length") or 0))
 
     def forward(self):
-        self.close_connection = True  # an answer ends where its connection does
+        self.close_connection = True  # an answer ends when its connection is closed
         exchange = Exchange(self.command, self.path, self.body())
         self.server.exchanges.append(exchange)
         upstream = http.client.HTTPConnection("127.0.0.1", self.server.target, timeout=120)
@@ -69,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 exchange.answer += piece
                 self.wfile.write(piece)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the program has hung up
+            pass  # the program has disconnected
         finally:
             upstream.close()
 

@@ -1,6 +1,5 @@
-"""The programs: how each is started, by `pagoda launch` where that knows it, kept from talking to anyone else, and
-given its one
-task, which it does with a tool of its own."""
+"""The programs under test. Each is started by `pagoda launch` if the launcher supports it, isolated from all other
+servers, and given one task, which it does with one of its own tools."""
 
 import dataclasses
 import os
@@ -14,7 +13,7 @@ from conftest import binary
 HERE = pathlib.Path(__file__).parent
 SETUP = HERE.parents[2] / "script/setup"
 MODEL, TASK, TEXT = "scripted", "Write hello.txt with a greeting.", "Hello.\n"
-# Whatever else a program wants to reach is refused on loopback, at once.
+# All other connections of a program are refused at once on loopback.
 NOWHERE = dict.fromkeys(
     ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9"
 )
@@ -23,7 +22,7 @@ LOOPBACK = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"
 
 @dataclasses.dataclass
 class Place:
-    """Where a program runs: its server, its own HOME, the folder it works in, the Python environment it came with."""
+    """The environment of a program: its server, HOME, working folder and Python environment."""
 
     url: str
     home: pathlib.Path
@@ -42,18 +41,18 @@ class Place:
 
 @dataclasses.dataclass
 class Program:
-    environment: str  # its requirements: environments/NAME.txt
-    tool: str  # by which it writes a file; empty: the answer's text has the file
+    environment: str  # name of its requirements: environments/NAME.txt
+    tool: str  # tool that writes a file; empty: the answer's text contains the file
     arguments: typing.Callable[[Place], dict]
     command: typing.Callable[[Place], list]
     variables: dict = dataclasses.field(default_factory=dict)
-    text: str = ""  # the answer, where there is no tool
-    families: tuple = ("qwen3", "qwen35", "glm46", "gptoss", "devstral")  # it is tried under
+    text: str = ""  # answer of programs without a tool
+    families: tuple = ("qwen3", "qwen35", "glm46", "gptoss", "devstral")  # families that it is tested with
 
 
 def environment_bin(name):
-    """The environment's bin folder; None where its wheels could not be had."""
-    cache = {"PAGODA_CACHE": str(pathlib.Path(sys.prefix).parent)}  # the tests' own is another
+    """Returns the environment's bin folder; None if its wheels cannot be installed."""
+    cache = {"PAGODA_CACHE": str(pathlib.Path(sys.prefix).parent)}  # the tests use a different one
     found = subprocess.run(
         [SETUP, "--environment", HERE / f"environments/{name}.txt"],
         capture_output=True,
@@ -64,7 +63,7 @@ def environment_bin(name):
 
 
 def launched(name, *arguments):
-    """By `pagoda launch`, which tells it the server and the model."""
+    """Returns a function that gives the command of `pagoda launch`, which passes the server and the model."""
     return lambda place: [binary(), "launch", name, "--url", place.url, "--", *arguments]
 
 
@@ -72,7 +71,7 @@ CODEX = ("exec", "--skip-git-repo-check", "-s", "danger-full-access", "-c", "ana
 
 
 def codex_oss(provider):
-    """Which looks for Ollama or LM Studio where it is told to, and needs no launcher."""
+    """Returns the same for Codex without the launcher, which looks for Ollama or LM Studio at the given URL."""
     return lambda place: [
         "env",
         f"CODEX_OSS_BASE_URL={place.url}/v1",
@@ -169,7 +168,7 @@ PROGRAMS = {
 
 
 def executables(bin_folder):
-    """Where a wheel puts its program: beside Python, or among its own files."""
+    """Returns the search path for programs that wheels install: next to Python, or among the wheel's own files."""
     packages = next((bin_folder.parent / "lib").glob("python3*/site-packages"))
     return ":".join(map(str, [bin_folder, packages / "codex_cli_bin/bin", packages / "claude_agent_sdk/_bundled"]))
 

@@ -1,14 +1,10 @@
-"""A model that says what it is told to: a Llama of one layer, in the form of Hugging Face, whose next token is a table.
+"""A model with scripted answers: a Llama of one layer as a Hugging Face folder, whose next token follows from a table.
 
-Each token of a script has a place of its own in the hidden state, and the head maps it to the next one. The attention
-looks
-for one token, which the template writes before the result of a tool: where it is in the prompt, the neurons move each
-token
-to a second place, from which the second script goes on instead of the first. So a conversation of two turns can be
-written
-down beforehand, whatever stands in its prompts. Everything else of the vocabulary is bytes and words of this
-repository's
-docs, so that long prompts stay short.
+Each token of a script has its own place in the hidden state, and the head maps the place to the next token. The
+attention looks for one token, the marker, which the template writes before the result of a tool. If the prompt contains
+the marker, the neurons move each token to a second place, from which the second script continues instead of the first.
+A conversation of two turns can thus be scripted in advance, whatever its prompts contain. The rest of the vocabulary is
+bytes and words of this repository's docs, so that long prompts have few tokens.
 """
 
 import array
@@ -63,11 +59,9 @@ def save(path, tensors):
 
 
 def build(folder, template, *, special, begins, marker, first, second, context=131072):
-    """`special`: the template's own tokens, the last of which ends an answer; `begins`: the texts that prompts end in;
-    `marker`:
-    the token that only results of tools bring; `first`, `second`: what is said without and with it, as lists of texts,
-    one
-    token each."""
+    """special: the tokens of the template, the last of which ends an answer. begins: the texts that prompts end with.
+    marker: the token that only tool results contain. first, second: the answers without and with the marker, as lists
+    of texts of one token each."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = words()
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
@@ -82,7 +76,7 @@ def build(folder, template, *, special, begins, marker, first, second, context=1
     end = tokenizer.token_to_id(special[-1])
     starts = {tokenizer.encode(text, add_special_tokens=False).ids[-1] for text in begins}
     scripts = [[tokenizer.token_to_id(text) for text in script] for script in (first, second)]
-    steps = []  # each script's: which token follows which
+    steps = []  # for each script: the successor of each token
     for script in scripts:
         assert len({*starts, *script}) == len(starts) + len(script), (
             "a token of a script stands twice: what follows it would not be known"
@@ -114,7 +108,7 @@ def build(folder, template, *, special, begins, marker, first, second, context=1
     key[coordinate, is_marker] = 40.0 * scale
     value[0, is_marker] = scale
     output[found, 0] = 1.0
-    # A neuron for each token of the second script: where it and the marker come together.
+    # A neuron for each token of the second script: active if both the token and the marker are present.
     gate, up, down = Matrix(WIDTH, WIDTH), Matrix(WIDTH, WIDTH), Matrix(WIDTH, WIDTH)
     for neuron, (token, index) in enumerate(place_after.items()):
         gate[neuron, place[token]], gate[neuron, found], gate[neuron, constant] = 10.0, 10.0, -15.0

@@ -1,7 +1,5 @@
-"""The programs that people use, whole and as they are installed, do a task under templates of five kinds: the file is
-written,
-nothing that they ask is refused, their instructions reach the model whole, and the second turn is read from the cache.
-"""
+"""Real programs, unmodified and as installed, do a task under the templates of five families. The file is written, no
+request is refused, the instructions reach the model complete, and the second turn is read from the cache."""
 
 import json
 import re
@@ -14,7 +12,7 @@ from logging_proxy import LoggingProxy
 from programs import MODEL, PROGRAMS, TASK, TEXT, Place, environment_bin, run
 from tokenizers import Tokenizer
 
-BLOCK = 16  # tokens of the cache's smallest piece
+BLOCK = 16  # tokens in a block of the prefix cache
 
 
 def texts(content):
@@ -24,8 +22,7 @@ def texts(content):
 
 
 def instructions(body):
-    """What a request tells the model beside the conversation, as texts: the system's and the developer's, in all
-    protocols."""
+    """Returns the system and developer texts of a request, in any protocol."""
     found = texts(body.get("instructions")) + texts(body.get("system"))
     for message in [*body.get("messages", []), *(item for item in body.get("input", []) if isinstance(item, dict))]:
         if message.get("role") in ("system", "developer"):
@@ -34,20 +31,20 @@ def instructions(body):
 
 
 def generations(exchanges):
-    """The bodies of the requests that are the agent's own turns."""
+    """Yields the requests that are the agent's own turns, with their bodies."""
     for exchange in exchanges:
         if exchange.method == "POST" and re.search(r"/(chat/completions|responses|messages)(\?|$)", exchange.path):
             yield exchange, json.loads(exchange.request)
 
 
 def missing_lines(body, prompts):
-    """Lines of the instructions that stand in no one prompt of these."""
+    """Returns the lines of the instructions that are missing from the prompt that contains most of them."""
     lines = {line.strip() for text in instructions(body) for line in text.splitlines() if line.strip()}
     return min(([line for line in lines if line not in prompt] for prompt in prompts), key=len)
 
 
 def cached_tokens(answer):
-    """How much of the prompt was read from the cache, as the answer's usage tells it; None where it tells none."""
+    """Returns the number of prompt tokens read from the cache according to the answer's usage; None if it has none."""
     told = [int(number) for number in re.findall(rb'"(?:cached_tokens|cache_read_input_tokens)":(\d+)', answer)]
     return max(told) if told else None
 

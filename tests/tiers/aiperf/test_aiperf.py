@@ -1,5 +1,5 @@
-"""aiperf over chat, completions, Responses and Messages: every request is answered, with the tokens that it counts
-itself."""
+"""aiperf over chat, completions, Responses and Messages: every request is answered, with the number of tokens that
+aiperf counts itself."""
 
 import json
 import os
@@ -16,7 +16,7 @@ REQUESTS = 12
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    """A cache of the hub with one tokenizer in it: aiperf takes no other, and is to ask nobody."""
+    """Returns a hub cache with one tokenizer: aiperf accepts no other form, and must not access the network."""
     cache = tmp_path_factory.mktemp("hub")
     kept, commit = cache / "models--made--here", "0" * 40
     snapshot = kept / "snapshots" / commit

@@ -1,5 +1,5 @@
-"""A real browser, and pages that forgive nothing: a line on the console, an error, a violation of the content policy,
-or a request to anywhere but the server fails the test that caused it."""
+"""A real browser with strict pages: a console message, an error, a violation of the content security policy, or a
+request to any host but the server fails the test that caused it."""
 
 import atexit
 import functools
@@ -39,7 +39,7 @@ def browser():
 
 
 class Watched:
-    """Opens pages in contexts of their own, and keeps what they should not have done."""
+    """Opens pages in separate contexts, and records errors that must not occur."""
 
     def __init__(self, browser):
         self.browser, self.contexts, self.complaints, self.allowed = browser, [], [], ()
@@ -87,8 +87,8 @@ def keep(page, name):
 
 
 def click_seen(page, target):
-    """Clicks in the middle of what a person sees: `target` is a locator, or a text or label on the screen. Fails where
-    the middle lies outside the window or something else covers it."""
+    """Clicks in the middle of a visible element. `target` is a locator, or a text or label on the screen. Fails if the
+    middle lies outside the window or is covered by another element."""
     if isinstance(target, str):
         target = (
             page.get_by_text(target, exact=True)
@@ -97,7 +97,7 @@ def click_seen(page, target):
             .first
         )
     target.wait_for()
-    # A frame that is still to be drawn may move it.
+    # A pending frame may still move the element.
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     box = target.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -120,7 +120,7 @@ def send(page, text):
 
 
 def wait_done(page, count=1):
-    """Until `count` answers have ended."""
+    """Waits until `count` answers have ended."""
     page.wait_for_function(
         "(count) => document.querySelectorAll('.message.assistant[aria-busy=false]').length >= count "
         "&& document.querySelector('#send').textContent === 'Send'",

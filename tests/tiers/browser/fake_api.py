@@ -1,5 +1,5 @@
-"""A server of exact answers behind the real page: what no model says on demand (hostile texts, tool calls, errors).
-It takes the page's files from a real server and answers the API itself."""
+"""A server behind the real page with exact answers that no model gives on demand: hostile texts, tool calls, errors.
+It gets the files of the page from a real server and answers the API itself."""
 
 import contextlib
 import http.server

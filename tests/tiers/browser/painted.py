@@ -1,6 +1,5 @@
-"""The canvases of the engine's view with a fixed state: what is painted, as PNG files and as pixels. Geometry and
-colours
-only: where letters stand is masked, because fonts differ between machines.
+"""The canvases of the engine view with a fixed state, as PNG files and as pixels. Only geometry and colours are
+compared: text is masked, because fonts differ between machines.
 
     $(script/setup --tier browser) tests/tiers/browser/painted.py     makes pictures/*.png anew"""
 
@@ -55,7 +54,7 @@ PAINT = """async (name) => {
   return url.slice(url.indexOf(',') + 1);
 }"""
 
-# How many of the pixels differ by more than rounding.
+# The number of pixels that differ by more than rounding.
 COMPARE = """async ([one, other]) => {
   const pixels = async (text) => {
     const bitmap = await createImageBitmap(new Blob([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], {type: 'image/png'}));

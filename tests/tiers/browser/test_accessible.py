@@ -1,4 +1,4 @@
-"""axe finds nothing to complain of: every screen, light and dark, desk and phone."""
+"""axe reports no violations on any screen, in the light and dark themes, on a desktop and a phone."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe

@@ -1,4 +1,4 @@
-"""The page as people use it: clicks at the place where a thing is seen, on a desk and on a phone, with keys on."""
+"""The page as users operate it: clicks at visible positions, on a desktop and a phone, with API keys."""
 
 import pytest
 from browser_page import SIZES, browser, click_seen, keep, wait_done, watched  # noqa: F401
@@ -41,7 +41,7 @@ def test_a_key_is_typed_into_the_dialog(locked, watched, size):
     assert page.locator(".key-dialog").count() == 0
     ask(page, "hello")
     wait_done(page)
-    # The button at the top right asks again, and can be left.
+    # The button at the top right asks for the key again, and the dialog can be closed.
     click_seen(page, page.locator("#tools").get_by_label("API key"))
     click_seen(page, "Cancel")
     page.wait_for_selector(".key-dialog", state="detached")
@@ -59,7 +59,7 @@ def test_a_panel_that_was_opened_can_be_closed(fake, watched, size, panel, way):
     if way == "close":
         click_seen(page, part.get_by_label("Close"))
     elif way == "escape":
-        if size == "desk":  # panels stand beside the chat there: the one that has the focus
+        if size == "desk":  # panels are next to the chat there: the panel that has the focus
             part.locator("input, textarea").first.focus()
         page.keyboard.press("Escape")
     elif size == "phone":
@@ -128,7 +128,7 @@ PAINTED = """async () => {
 @both
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_legend_is_what_the_map_paints(server, watched, scheme, size):
-    """Picture against picture, for each kind of block, and again after the button for the theme."""
+    """Compares the pictures of each kind of block, and again after switching the theme."""
     watched.allow("willReadFrequently")
     page = watched.open(server.url + "/#engine", wait=".kvmap", color_scheme=scheme, viewport=SIZES[size])
     page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")

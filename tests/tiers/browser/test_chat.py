@@ -97,7 +97,7 @@ def test_settings_reach_the_request(fake, watched):
         "schema": '{"type": "object"}',
     }.items():
         page.fill(f"#set-{name}", value)
-    page.fill("#set-top_p", "7")  # out of range: the one before stays
+    page.fill("#set-top_p", "7")  # out of range: the previous value stays
     page.press("#set-top_p", "Tab")
     assert page.get_attribute("#set-top_p", "aria-invalid") == "true"
     send(page, "hello")

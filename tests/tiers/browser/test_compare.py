@@ -1,4 +1,4 @@
-"""Models that generate no text get a page of their own: texts compared, documents ranked, texts classified."""
+"""Models that generate no text have a separate page: it compares texts, ranks documents and classifies texts."""
 
 import json
 import math

@@ -1,5 +1,5 @@
-"""The engine live: the map is what /debug/kv says, the queue has its reasons, and a busy engine does not make the page
-slow."""
+"""The live view of the engine: the map shows what /debug/kv reports, queued requests show their reasons, and a busy
+engine does not slow the page down."""
 
 import concurrent.futures
 import json
@@ -56,7 +56,7 @@ def move_to(page, at):
 
 
 def frames(url, seconds, path="/debug/live"):
-    """Frames of the stream for so long."""
+    """Returns the frames that the stream sends in `seconds`."""
     out, until = [], time.monotonic() + seconds
     with httpx.stream("GET", url + path, timeout=seconds + 5) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -104,7 +104,7 @@ def test_preemption_and_the_queue_are_seen_as_they_happen(small, watched):
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_one_screen_shows_the_engine_under_a_queue(watched, width):
-    """The map, every curve and why requests wait, all inside the window, with no column cut off."""
+    """The map, every curve and the reasons for waiting are all inside the window, with no column cut off."""
     with serving(default_model(), *SMALL_POOL, "--max-num-seqs", "2") as server:
         page = watched.open(server.url + "/#engine", wait=".kvmap", viewport={"width": width, "height": 800})
         page.wait_for_function("() => document.querySelector('.live-status').textContent === 'live'")
@@ -255,7 +255,7 @@ def test_ten_thousand_blocks_at_thirty_frames_a_second(server, watched):
       map.node.remove();
       return {rate: frames / 1.5, work: took.sort((a, b) => a - b)[took.length / 2 | 0]};
     }""")
-    # The rate is the machine's, whoever else uses it; the work of a frame is ours.
+    # The frame rate depends on the machine and its other load; the work per frame depends on the page.
     assert rate["work"] < 1000 / 30, rate
 
 
@@ -290,7 +290,7 @@ def test_a_lesson_shows_what_it_says(small, watched, lesson):
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_lesson_is_stepped_forth_and_back(small, watched, width, tmp_path):
-    """Each step is the same seen from both sides, and again from a file of the recording."""
+    """Each step looks the same when reached forward, backward, and from a file of the recording."""
     page = watched.open(small.url + "/#lessons", wait="#lesson-beams", viewport={"width": width, "height": 800})
     page.wait_for_function("() => document.querySelector('#model').textContent === 'smol'")
     click_seen(page, page.locator("#lesson-beams"))

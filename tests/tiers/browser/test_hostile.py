@@ -1,4 +1,4 @@
-"""Hostile texts in answers, reasoning, tool calls and names: they are shown, and do nothing."""
+"""Hostile texts in answers, reasoning, tool calls and names are shown and have no effect."""
 
 import pytest
 from browser_page import browser, keep, send, wait_done, watched  # noqa: F401

@@ -1,6 +1,6 @@
-"""Every screen, on a desk and on a phone: nothing lies outside the window, nothing is cut off, no control
-is covered or too small to hit, no texts lie over each other. Rules and not pictures of whole screens, because fonts
-differ between machines; contrast is axe's business (test_accessible.py)."""
+"""On every screen, on a desktop and a phone, nothing lies outside the window, nothing is cut off, no control is
+covered or too small to hit, and no texts overlap. The tests check rules, not pictures of whole screens, because fonts
+differ between machines. axe checks the contrast (test_accessible.py)."""
 
 import pytest
 from browser_page import SIZES, browser, click_seen, keep, send, wait_done, watched  # noqa: F401

@@ -1,4 +1,4 @@
-"""Files that go with a message, answers that are continued, names and presets: by clicks, on a desk and on a phone."""
+"""Attached files, continued answers, names and presets, operated by clicks on a desktop and a phone."""
 
 import pytest
 from browser_page import SIZES, browser, click_seen, keep, wait_done, watched  # noqa: F401
@@ -61,7 +61,7 @@ def test_a_text_file_goes_with_the_message(fake, watched, size):
     click_seen(page, page.locator(".message.user button.main"))
     wait_done(page)
     assert last_content(fake) == "When does it open? Today?"
-    # A conversation that was kept has its files.
+    # A stored conversation keeps its files.
     page.reload()
     page.wait_for_selector(".chats li", state="attached")
     if size == "phone":

@@ -1,5 +1,5 @@
-"""The map and the timeline look as they did: pixel by pixel against small pictures in pictures/ (painted.py makes
-them)."""
+"""The map and the timeline are unchanged: compared pixel by pixel with small pictures in pictures/ (made by
+painted.py)."""
 
 import pytest
 from browser_page import ARTEFACTS, browser, watched  # noqa: F401

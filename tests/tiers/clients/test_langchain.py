@@ -59,7 +59,7 @@ def test_an_agent_calls_a_tool_and_answers(server):
         return str(a + b)
 
     class CallFirst(AgentMiddleware):
-        """A small model does not come to call a tool by itself: its first word must be one."""
+        """Forces the first call, since a small model does not call a tool on its own."""
 
         def wrap_model_call(self, request, handler):
             settings = {} if called else {"parallel_tool_calls": False}

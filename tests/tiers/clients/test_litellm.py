@@ -24,7 +24,7 @@ def test_a_stream_gives_the_text_of_the_whole_answer(server):
     assert whole and "".join(chunk.choices[0].delta.content or "" for chunk in ask(server, stream=True)) == whole
 
 
-# LiteLLM asks Responses for 16 tokens at least.
+# LiteLLM requests at least 16 tokens from Responses.
 def test_its_responses_and_its_other_providers_say_the_same(server):
     chat = ask(server).choices[0].message.content
     answer = litellm.responses(

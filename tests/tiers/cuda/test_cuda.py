@@ -1,9 +1,9 @@
-"""Device code as far as it can be tried without a GPU: it is compiled, what each kernel uses is held against the table
-src/device/cuda/resources.txt, its instructions pass the gates of tools/cuda_sass, bench/gpu/estimate gives what was
-measured and meets its bars, a program that holds it starts here and says what it holds, and another file of sizes
-makes another program. Nothing is run on a GPU.
+"""Tests of the device code that need no GPU. The code compiles; the registers of each kernel match the table
+src/device/cuda/resources.txt; the instructions pass the checks of tools/cuda_sass; bench/gpu/estimate reproduces the
+measurements and meets its targets; a program with device code starts here and reports the code that it contains; and
+another file of sizes gives another program. Nothing runs on a GPU.
 
-A new table, where a kernel changed:
+To update the table after a kernel has changed:
 tools/cuda_resources build-tier-cuda/cuda/ptxas.txt > src/device/cuda/resources.txt"""
 
 import json
@@ -30,7 +30,7 @@ def run(*command, **how):
 
 @pytest.fixture(scope="module")
 def build():
-    """The benches of the device, which need little of the rest, with device code."""
+    """Builds the device benchmarks, which need little of the rest, with device code."""
     configured = run(
         "cmake",
         "-S",
@@ -82,8 +82,9 @@ def test_the_table_can_fail(build, tmp_path):
     ],
 )
 def test_remarks_of_the_assembler_are_faults(tmp_path, source, said):
-    """Neither is an error of the compiler: sums that a thread touches while warpgroups add to them, and shared memory
-    that a launch does not know of, so that cudaFuncSetAttribute() refuses what a device has."""
+    """The compiler reports neither fault as an error: sums that a thread accesses while warpgroups add to them, and
+    shared memory that a launch does not account for, so that cudaFuncSetAttribute() refuses the size available on the
+    device."""
     words = ", ".join(f"%{i}" for i in range(16))
     sums = ", ".join(f'"+f"(sums[{i}])' for i in range(16))
     (tmp_path / "bad.cu").write_text(f"""
@@ -125,7 +126,8 @@ def configured_with_libraries(folder, cuda):
 
 
 def test_kernels_of_other_libraries_compile(tmp_path):
-    """A quick one of each; without spills, and with products that run beside each other."""
+    """Compiles one kernel of each library that builds quickly, without spills, and with products that are not
+    serialized."""
     configured = configured_with_libraries(tmp_path, "ON")
     assert configured.returncode == 0, configured.stderr
     for name in ("flashinfer_decode", "cutlass_bf16_few"):
@@ -149,9 +151,10 @@ def test_instructions_pass_the_gates(build):
 
 
 def test_warpgroups_that_take_registers_begin_with_equal_shares(build):
-    """What they may take is what the launch has of each block: shares_registers() in launch_shapes.h counts on all that
-    hardware has, in equal shares. A kernel that begins with less would wait for registers for ever."""
-    environment = {**os.environ, "PATH": f"{toolkit()}/bin:{os.environ['PATH']}"}  # it calls nvdisasm
+    """The registers that a warpgroup may take depend on the shares that the launch gives each block:
+    shares_registers() in launch_shapes.h assumes equal shares of all hardware registers. A kernel that begins with
+    fewer would wait for registers forever."""
+    environment = {**os.environ, "PATH": f"{toolkit()}/bin:{os.environ['PATH']}"}  # cuobjdump calls nvdisasm
     said = run(toolkit() / "bin/cuobjdump", "-sass", build / "cuda/kernels.o", env=environment)
     kernel_name = runpy.run_path(str(TOOL))["kernel_name"]
     takes = {
@@ -213,7 +216,7 @@ def test_the_estimator_gives_what_was_measured():
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.count(" measured ") >= 80
     assert run(ROOT / "bench/gpu/estimate", "--check", page, "--tolerance", "0.1").returncode == 1
-    assert run(ROOT / "bench/gpu/estimate", "--check", ROOT / "README.md").returncode == 1  # it has no such rows
+    assert run(ROOT / "bench/gpu/estimate", "--check", ROOT / "README.md").returncode == 1  # the file has no such rows
     assert "8B Q4_K_M" in run(ROOT / "bench/gpu/estimate").stdout
 
 
@@ -234,8 +237,8 @@ def alone_choices(folder):
 
 
 def test_bars(tmp_path):
-    """By the estimate five are missed: one of 256 rows by warpgroups, and four of 16 rows, as they were on a GPU; one
-    more is a change for the worse. Without clusters, or where blocks share with nobody, it is three more."""
+    """According to the estimate, five targets are missed: one of 256 rows by warpgroups, and four of 16 rows, as on a
+    GPU. One more is a regression. Without clusters (blocks share no copies), three more are missed."""
     page = ROOT / "bench/results/2026-11-26-gpu-h200.md"
     lines = run(ROOT / "bench/gpu/estimate", "--bars", page).stdout.splitlines()
     bars = [line for line in lines if re.search(r" (holds|MISSED)", line)]
@@ -265,7 +268,7 @@ def sizes(path):
 
 
 def test_a_build_reads_another_file_of_sizes(build, tmp_path):
-    """bench/gpu/variants builds one around a file such as bench/gpu/tune leaves, and it passes the gates."""
+    """bench/gpu/variants builds variants from a file such as bench/gpu/tune writes, and they pass the checks."""
     kept = sizes(CHOICES)
     assert json.loads(run(build / "bench/products_bench", "choices").stdout) == kept
     tuned = tmp_path / "tuned.def"
@@ -292,8 +295,8 @@ def test_all_variants_pass_the_gates():
 @pytest.mark.parametrize(
     "line, other, said",
     [
-        ("some_stages, 4", "some_stages, 9", "kernel_launches.cc"),  # more than shared memory has
-        ("some_stages, 4", "some_stages, 2", "tile_copies.cuh"),  # fewer than blocks that share need
+        ("some_stages, 4", "some_stages, 9", "kernel_launches.cc"),  # more than shared memory can hold
+        ("some_stages, 4", "some_stages, 2", "tile_copies.cuh"),  # fewer than blocks that share copies need
     ],
 )
 def test_sizes_that_cannot_be_do_not_pass(tmp_path, line, other, said):

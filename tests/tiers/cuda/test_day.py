@@ -50,7 +50,7 @@ def test_all_that_is_needed_is_packed(tmp_path):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_first_command_runs_or_packs_and_says_why(tmp_path, there):
-    """script/gpu, whose build is there already: with a GPU it is measured, else the programs are packed."""
+    """script/gpu with an existing build: it measures if there is a GPU, and otherwise packs the programs."""
     build, tools, out = build_of(tmp_path / "build"), tmp_path / "tools", tmp_path / "out"
     tools.mkdir()
     for name in ("cmake", "ninja"):
@@ -67,7 +67,7 @@ def test_the_first_command_runs_or_packs_and_says_why(tmp_path, there):
     )
     asked = (tmp_path / "asked").read_text()
     assert "-DPAGODA_CUDA=ON -DPAGODA_CUDA_CODE=90a" in asked and "ninja pagoda pagoda_kv_shared device_test" in asked
-    if there:  # its programs do nothing, which is said
+    if there:  # the programs do nothing, which is reported
         assert done.returncode == 1 and "tune: exit code 1" in done.stdout
         assert json.loads((out / "tune.jsonl").read_text().splitlines()[0])["device"] == "d"
     else:

@@ -1,6 +1,6 @@
-"""`bench/gpu/tune` without a GPU: programs that only print what the real ones do. Its rows are there as they come, with
-estimates beside them; what fails or hangs is a row, and does not keep the next part from running; and of variants of
-kernels it takes the sizes of the quickest."""
+"""`bench/gpu/tune` without a GPU, with programs that only print the output of the real ones. Its rows are written as
+they arrive, next to their estimates. A part that fails or hangs becomes a row and does not prevent the next part. The
+sizes of the fastest variants are chosen."""
 
 import fnmatch
 import importlib.machinery
@@ -65,7 +65,7 @@ def test_rows_come_with_estimates_and_what_hangs_is_timed_out(tmp_path):
 
 
 def test_a_kernel_that_ends_its_program_is_named(tmp_path):
-    """And the programs behind it run."""
+    """The programs after it still run."""
     code, rows, _ = tune(
         tmp_path,
         15,
@@ -80,7 +80,7 @@ case "$*" in *Float8*) exit 134;; esac; echo '[       OK ] Float8.hangs (1 ms)'"
 
 
 def test_each_test_runs_on_a_gpu_or_is_left_out():
-    """A suite that opens no test device (src/device/test_device.h) runs on emulated ones wherever it is."""
+    """A suite that does not open a test device (src/device/test_device.h) always runs on emulated devices."""
     loader = importlib.machinery.SourceFileLoader("gpu_run", str(TUNE.with_name("run")))
     gpu_run = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_run", loader))
     loader.exec_module(gpu_run)
@@ -97,7 +97,7 @@ def test_each_test_runs_on_a_gpu_or_is_left_out():
 
 
 def test_llama_cpps_rows_stand_beside(tmp_path):
-    """A log of its own thread, whose last lines are lost now and then, as the real one's are."""
+    """The programs log from a separate thread, and sometimes lose the last lines, as the real ones do."""
     programs = {
         "llama-bench": """[[ $* == *"-p 24"* ]] && echo '{"avg_ts": 7.5}' || echo '{"avg_ts": 2.5}'""",
         "llama-batched-bench": """mkdir lost 2> /dev/null && exit
@@ -150,7 +150,7 @@ def test_variants_change_sizes_that_there_are(variants):
 def test_the_sizes_of_the_quickest_variants_are_chosen(tmp_path, variants):
     text, folder = variants.CHOICES.read_text(), tmp_path / "variants"
     products = [("q4_k", 4096), ("bf16", 6144)]
-    # A second product makes few-stages-9 slower as a whole; few-warps-2 ends before its second.
+    # A second product makes few-stages-9 slower overall; few-warps-2 ends before its second product.
     times = {"kept": (10, 20), "few-stages-5": (8, 20), "few-stages-9": (6, 40), "few-warps-2": (1,)}
     for name, microseconds in {**times, "some-stages-3": (11, 21)}.items():
         (folder / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The container's image: small, and answering as nobody in particular on a read-only root."""
+"""The container image: it is small, and serves as an unprivileged user on a read-only root."""
 
 import contextlib
 import gzip
@@ -22,7 +22,7 @@ MOST_BYTES = 60_000_000  # unpacked
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """(settings, root folder) of the image."""
+    """Returns the settings and the root folder of the image."""
     if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
         pytest.skip("mmdebstrap as root makes the image")
     folder = tmp_path_factory.mktemp("image")
@@ -36,7 +36,7 @@ def image(tmp_path_factory):
         assert made.returncode == 0, made.stderr[-2000:]
         given = made.stdout.strip().splitlines()[-1]
     with tarfile.open(given) as archive:
-        archive.extractall(folder / "image")  # ours
+        archive.extractall(folder / "image")  # a trusted archive
     (manifest,) = json.loads((folder / "image/manifest.json").read_text())
     settings = json.loads((folder / "image" / manifest["Config"]).read_text())
     (layer,) = (folder / "image" / name for name in manifest["Layers"])
@@ -73,7 +73,7 @@ def test_it_holds_what_the_program_needs_and_no_more(image):
     ]
     assert not set_uid
     assert (root / "etc/ssl/certs/ca-certificates.crt").read_text().count("BEGIN CERTIFICATE") > 50
-    # Whose packages these are, for scanners and for their licences.
+    # The list of packages, for scanners and licences.
     listed = {path.name for path in (root / "var/lib/dpkg/status.d").iterdir()}
     assert {"pagoda", "libc6", "libzmq5", "libedit2", "bash"} <= listed
     for name in listed - {"gcc-12-base"}:
@@ -84,7 +84,8 @@ def test_it_holds_what_the_program_needs_and_no_more(image):
 
 @contextlib.contextmanager
 def container(root, settings, models, port, events):
-    """The entry point as the image's user: its root read-only, /models and /tmp of their own, no rights."""
+    """Runs the entry point as the image's user, without privileges: its root is read-only, with separate /models and
+    /tmp."""
     user = settings["config"]["User"].split(":")[0]
     shutil.copy(default_model(), models / "model.gguf")
     os.chown(models, int(user), int(user))
@@ -101,7 +102,7 @@ def container(root, settings, models, port, events):
         "--kv-events-config",
         json.dumps({"enable_kv_cache_events": True, "endpoint": f"tcp://*:{events}"}),
     ]
-    # As a container engine does; the image itself has no chroot or setpriv.
+    # As in a container engine; the image itself has no chroot or setpriv.
     mounts = (
         f'mount --bind "{root}" "{root}" && mount --rbind /proc "{root}/proc" && mount --bind "{models}"'
         f' "{root}/models" && mount -t tmpfs tmpfs "{root}/tmp" && mount -o remount,bind,ro "{root}" && exec "$@"'
@@ -141,7 +142,7 @@ def health(root, settings):
 
 def test_it_answers_read_only_and_as_nobody(image, tmp_path):
     settings, root, _, _ = image
-    port = 8000  # the health check's
+    port = 8000  # the port of the health check
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,5 @@
-"""The manifests, and what Helm itself (its Go library, in a wheel) makes of the chart: valid by Kubernetes' own
-schemas, true
-of the program that they start, and the same as each other."""
+"""The manifests, and the chart as rendered by Helm's own Go library (from a wheel). Both are valid under Kubernetes'
+schemas, match the program that they start, and agree with each other."""
 
 import copy
 import pathlib
@@ -52,7 +51,7 @@ def manifests(request):
 
 @pytest.mark.parametrize("version", ["1.30", "1.33", "1.37"])
 def test_valid_by_the_schemas(manifests, version, tmp_path):
-    known = [one for one in manifests.resources if one["kind"] != "PodMonitor"]  # the operator's, not Kubernetes'
+    known = [one for one in manifests.resources if one["kind"] != "PodMonitor"]  # the operator's kind
     assert len(known) == 5
     file = tmp_path / "all.yaml"
     file.write_text(yaml.safe_dump_all(known))
@@ -88,7 +87,7 @@ def test_running_requests_may_end_before_the_pod_does(manifests):
 
 
 def test_restricted_pod_security(manifests):
-    """The levels of Kubernetes' Pod Security Standards, "restricted"."""
+    """The pods meet the level "restricted" of Kubernetes' Pod Security Standards."""
     security, of_container = manifests.pod["securityContext"], manifests.container["securityContext"]
     assert (
         security["runAsNonRoot"]
@@ -144,7 +143,7 @@ def test_probes_and_metrics_are_there(manifests):
     )
     with serving(small_model()) as server:
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            # As a kubelet asks: by the pod's address, without a key.
+            # As a kubelet does: by the pod's address, without a key.
             answer = httpx.get(
                 server.url + manifests.container[probe]["httpGet"]["path"],
                 headers={"User-Agent": "kube-probe/1.33"},
@@ -155,7 +154,8 @@ def test_probes_and_metrics_are_there(manifests):
 
 
 def substance(resources):
-    """By kind, without what only Helm needs: its labels, and the sum that makes other flags other pods."""
+    """Returns resources by kind, without the parts that only Helm needs: its labels, and the checksum that restarts
+    pods when flags change."""
     own = {"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"}
 
     def strip(value):
@@ -172,7 +172,7 @@ def substance(resources):
 
 def test_the_chart_says_what_the_plain_manifests_say():
     said, of_chart = substance(plain()), substance(rendered(ALL))
-    # An autoscaler's number of replicas is nobody else's to set.
+    # With an autoscaler, no other manifest sets the number of replicas.
     assert said["Deployment"]["spec"].pop("replicas") == substance(rendered({}))["Deployment"]["spec"].pop("replicas")
     assert of_chart == said
     without = substance(rendered({}))
@@ -255,7 +255,7 @@ def test_values_go_where_they_belong():
         "volumeClaimTemplate"
     ]
     assert own["spec"]["storageClassName"] == "fast" and own["spec"]["resources"]["requests"]["storage"] == "5Gi"
-    # Other flags, other pods.
+    # Changed flags restart the pods.
     sums = {
         one.kinds["Deployment"]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
         for one in (made, Manifests(rendered({})))

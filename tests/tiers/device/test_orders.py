@@ -1,7 +1,8 @@
-"""What the core tries for few orders of a device's streams, for many: swaps, copies and moved pages by 100 orders, and
-servers that preempt by swapping by 10 of them. And kernels with all shapes, of which the core has a sample.
+"""Tests many orders of a device's streams, of which the core tests a few: swaps, copies and moved pages with 100
+orders, and servers that preempt by swapping with 10. Also tests kernels with all shapes, of which the core tests a
+sample.
 
-PAGODA_DEVICE_SEEDS=1000 tries so many, and a tenth of them with servers."""
+PAGODA_DEVICE_SEEDS=1000 tries 1,000 orders, and a tenth of them with servers."""
 
 import concurrent.futures
 import os
@@ -70,7 +71,7 @@ def answers(server, pool):
 
 
 def test_served_answers():
-    """Those of the CPU, which has room for all."""
+    """The answers equal those of a CPU whose memory fits all requests."""
     with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
         with serving(QWEN3, *FLAGS, "--kv-cache-memory-bytes", "64KiB") as server:
             wanted = answers(server, pool)

@@ -1,5 +1,5 @@
-"""`bench/gpu/run` on the emulated device: its steps run and their figures are in the file; a step that fails is said,
-and the next one goes on."""
+"""`bench/gpu/run` on the emulated device: its steps run, and their figures are in the file. A step that fails is
+reported, and the next step runs."""
 
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
-    """The program, and the benches of the device alone, which need little of the rest."""
+    """Builds the program, and the device benchmarks, which need little of the rest."""
     core = ROOT / "build-core"
     for command in (
         [
@@ -80,7 +80,7 @@ def test_a_step_that_fails_is_said(tmp_path):
 
 
 def test_the_library_over_a_drivers_memory(build):
-    """What a GPU is asked for, on the fake driver of the library's own tests."""
+    """Checks the calls to a GPU's driver, with the fake driver of the library's own tests."""
     for target in ("libpagoda_kv.so", "src/kv_library/libfake_cuda_driver.so"):
         assert subprocess.run(["ninja", "-C", ROOT / "build", target], capture_output=True).returncode == 0
     done = subprocess.run(

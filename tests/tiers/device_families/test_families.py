@@ -1,5 +1,5 @@
-"""What the core tries with few lines of each family on the emulated device, with all of them: the goldens of
-transformers, from a folder and from a GGUF file, and each step of a graph against the same step without."""
+"""Tests all reference outputs of transformers on the emulated device, of which the core tests a few lines per family:
+from a folder and from a GGUF file, and each step of a graph compared with the same step run eagerly."""
 
 import device_shards
 

@@ -1,7 +1,8 @@
-"""What the core tries for a few families and orders: ranks on emulated devices against one device, and rows that leave
-a device and come back. All families that can be cut, 50 orders of streams, a tenth of them of ranks.
+"""Ranks on emulated devices compared with one device, and rows that leave a device and return. The core tests a few
+families and orders; this tier tests all families that can be divided, with 50 stream orders, and ranks with a tenth of
+them.
 
-PAGODA_DEVICE_SEEDS=200 tries so many."""
+PAGODA_DEVICE_SEEDS=200 tries 200 orders."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""What the core tries with one or two families of each kind, with all of them: on ranks, in chunks, after recomputation
-and swapping, from the prefix cache, in virtual memory, and from weights quantised by every method. And the default
-model with longer texts than in the core, and with keys and values of 8 bits."""
+"""Tests all families, of which the core tests one or two of each kind: on ranks, in chunks, after recomputation and
+swapping, from the prefix cache, in virtual memory, and with weights quantised by every method. Also tests the default
+model with longer texts than the core, and with 8-bit keys and values."""
 
 import device_shards
 import pytest

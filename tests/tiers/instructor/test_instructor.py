@@ -1,4 +1,4 @@
-"""instructor: answers as Pydantic models, by each of its ways that hold them."""
+"""instructor: answers as Pydantic models, in each of its modes that enforces them."""
 
 import instructor
 import openai
@@ -20,7 +20,7 @@ def test_every_mode_gives_the_model(server, mode):
     ask = dict(
         model="smol", messages=[{"role": "user", "content": "Alice is 30 years old."}], temperature=0, max_tokens=200
     )
-    if mode == "JSON":  # any object: a small model does not follow a schema that it is only told of
+    if mode == "JSON":  # any object: a small model does not follow a schema that is only in the prompt
         with pytest.raises(Exception):  # noqa: B017 - its class is the version's own affair
             client.create(response_model=Person, max_retries=0, **ask)
         return

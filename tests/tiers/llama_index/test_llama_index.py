@@ -1,4 +1,4 @@
-"""LlamaIndex's clients for servers that speak as OpenAI's: chat, completions, tools, typed answers, embeddings."""
+"""LlamaIndex's clients for OpenAI-compatible servers: chat, completions, tools, typed answers, embeddings."""
 
 import asyncio
 

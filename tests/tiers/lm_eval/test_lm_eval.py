@@ -1,6 +1,5 @@
-"""lm-eval's backend for vLLM, as it is, over Pagoda's classes: `import vllm` finds them under vLLM's names. Its numbers
-are
-those of lm-eval over HTTP, which asks another process in another way."""
+"""lm-eval's unchanged vLLM backend over Pagoda's classes: `import vllm` finds them under vLLM's names. Its results
+equal those of lm-eval over HTTP, which uses a separate server process."""
 
 import json
 import os
@@ -15,7 +14,7 @@ from wheel_package import package, unpacked_wheel
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 WIDTH, LAYERS, HEADS, HIDDEN, CONTEXT, END = 32, 2, 4, 64, 256, 256
 
-# Imports of the backend beside the engine are Hugging Face's in vLLM too.
+# In vLLM, too, all imports of the backend except the engine are from Hugging Face.
 AS_VLLM = {
     "vllm/__init__.py": "from pagoda import LLM, SamplingParams, TokensPrompt\n",
     "vllm/lora/__init__.py": "",
@@ -44,7 +43,7 @@ def as_vllm(tmp_path_factory):
 
 
 def letters():
-    """GPT-2's 256 stand-ins for bytes."""
+    """Returns GPT-2's 256 characters that represent bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     table = {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}
@@ -53,7 +52,7 @@ def letters():
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
-    """A Llama of random weights whose tokens are bytes, as a Hugging Face folder."""
+    """Makes a Hugging Face folder of a Llama with random weights whose tokens are bytes."""
     folder = tmp_path_factory.mktemp("model")
     vocabulary = END + 1
     (folder / "config.json").write_text(
@@ -156,7 +155,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory):
-    """(a task manager, names): choices, texts by their likelihood, and generation."""
+    """Returns a task manager and the task names: multiple choice, log-likelihood of texts, and generation."""
     from lm_eval.tasks import TaskManager
 
     folder = tmp_path_factory.mktemp("tasks")
@@ -214,7 +213,7 @@ def evaluate(model, arguments, tasks, **more):
 
 
 def answers(results):
-    """{task: what the model gave for each row}."""
+    """Returns the model's results for each row, by task."""
     return {
         name: [sample["resps"] for sample in sorted(samples, key=lambda s: s["doc_id"])]
         for name, samples in results["samples"].items()
@@ -230,7 +229,7 @@ def near(one, other):
 
 
 def test_the_vllm_backend_gives_what_comes_over_http(as_vllm, model, tasks):
-    # One token of the context is left free by the backend, so that both cut texts alike.
+    # The backend leaves one token of the context free, so that both truncate texts alike.
     engine = {"dtype": "float32", "kv_cache_memory_bytes": "16M", "max_num_seqs": 8}
     ours = evaluate("vllm", {"pretrained": str(model), "max_model_len": CONTEXT, **engine}, tasks, batch_size="auto")
     with serving(

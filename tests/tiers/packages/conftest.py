@@ -1,4 +1,4 @@
-"""Makes the packages once, and puts the wheel's Python package where these tests find it."""
+"""Makes the packages once, and puts the wheel's Python package on the path of these tests."""
 
 import os
 import pathlib
@@ -38,7 +38,7 @@ def pagoda_model():
 
 @pytest.fixture(scope="session")
 def pagoda(wheel, tmp_path_factory):
-    """The module."""
+    """Imports the module."""
     folder = unpacked_wheel(wheel, tmp_path_factory.mktemp("site"))
     sys.path.insert(0, str(folder))
     import pagoda

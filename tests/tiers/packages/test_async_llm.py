@@ -1,4 +1,4 @@
-"""AsyncLLM: streams, their kinds of output, and what leaving, aborting and shutting down do."""
+"""AsyncLLM: streams, kinds of output, and the effects of leaving a stream, aborting and shutting down."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The program of docs/python.md, as it stands there but for the model."""
+"""The program of docs/python.md, unchanged except for the model."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""The commands of the README's section "Install", each in an empty Debian 12 root, and the chat that follows them."""
+"""The commands of the README's section "Install", each in an empty Debian 12 root, followed by a chat."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def commands():
-    """The lines that install, and the one that asks."""
+    """Returns the installing commands and the chat command."""
     section = (ROOT / "README.md").read_text().split("## Install\n", 1)[1].split("\n## ", 1)[0]
     lines = [re.sub(r"\s+#.*", "", line.strip()) for line in section.splitlines() if line.startswith("    ")]
     return lines[:-1], lines[-1]
@@ -26,7 +26,8 @@ def run(*command, timeout=900, **options):
 
 @pytest.fixture(scope="module")
 def empty_debian(tmp_path_factory, pagoda_model):
-    """Makes one, with what the package's own tool needs and nothing else: Python for pip, apt for a .deb."""
+    """Returns a function that makes an empty root with only what the package's tool needs: Python for pip, apt for a
+    .deb."""
     if shutil.which("mmdebstrap") is None or os.geteuid() != 0:
         pytest.skip("mmdebstrap as root makes the empty root")
 
@@ -57,7 +58,7 @@ def empty_debian(tmp_path_factory, pagoda_model):
 
 
 def inside(root, command):
-    """A shell's line in the root, without a network, with /proc for the memory that there is."""
+    """Runs a shell command in the root, without network, with /proc for the available memory."""
     mounts = f'mount --rbind /proc "{root}/proc" && mount --bind /dev "{root}/dev" && exec chroot "{root}" sh -c "$1"'
     return run(
         "unshare",
@@ -72,7 +73,7 @@ def inside(root, command):
     )
 
 
-# Packages that each needs beside an empty root, and its setting to take nothing from a network.
+# The packages that each tool needs in an empty root, and its setting to use no network.
 NEEDS = {
     "pip": (("python3-pip",), "PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_INDEX=1 PIP_ROOT_USER_ACTION=ignore"),
     "apt": (("apt",), "DEBIAN_FRONTEND=noninteractive"),

@@ -1,5 +1,5 @@
-"""The offline class, by the calls that vLLM's own examples make (generate, chat, beam search), and what it promises
-beside them: Ctrl-C, memory, errors, statistics."""
+"""The offline class, with the calls of vLLM's own examples (generate, chat, beam search), and its other guarantees:
+Ctrl-C, memory, errors, statistics."""
 
 import gc
 import json
@@ -267,7 +267,7 @@ def test_types_and_names_are_there(wheel):
 
 
 def test_the_other_module_is_there(pagoda):
-    """It needs nothing of the first."""
+    """pagoda_kv does not need the pagoda module."""
     code = (
         "import pagoda_kv, sys; kv = pagoda_kv.init(2, 2, 32, 'float16', 4, 256, 4096, 1 << 20);"
         "kv.step({kv.alloc_reqid(40): 40}); assert kv.mapped_bytes == 1 << 15 and 'pagoda' not in sys.modules"
@@ -303,8 +303,8 @@ def test_what_the_program_answers_to_the_same_request(pagoda, llm, model, progra
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_command_line_of_vllms_examples(pagoda, model, grouped):
-    """They make their arguments so: EngineArgs.add_cli_args of the parser or of a group, defaults of their own,
-    LLM(**vars(args))."""
+    """vLLM's examples create arguments in this way: EngineArgs.add_cli_args of the parser or of a group, with the
+    script's own defaults, then LLM(**vars(args))."""
     from pagoda.utils import FlexibleArgumentParser
 
     parser = FlexibleArgumentParser()
@@ -438,7 +438,7 @@ def test_a_context_and_a_tokenizer_that_is_called(pagoda, model):
 
 
 class OneBatch:
-    """A queue whose next() gives all outputs of two requests at a time, the second as one that failed."""
+    """A queue whose next() returns all outputs of two requests at once, with the second request failed."""
 
     def __init__(self, queue, failed):
         self.queue, self.failed = queue, failed

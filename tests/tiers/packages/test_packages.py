@@ -1,4 +1,4 @@
-"""The packages where they are meant to be used: no compiler, no source, an empty root."""
+"""The packages in their target environment: an empty root without compiler or source."""
 
 import base64
 import csv
@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-# Debian 12 has 3.11; the others are tried where pyenv or the PATH has them.
+# Debian 12 has 3.11; other versions are tried if pyenv or the PATH has them.
 CPYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 USE = """
 import asyncio, json, sys
@@ -59,7 +59,7 @@ def test_the_wheel_answers_where_nothing_else_is(wheel, model, tmp_path):
 
 
 def cpython(version):
-    """That interpreter; None: it is not here."""
+    """Returns the interpreter of this version; None if it is not installed."""
     pyenv = pathlib.Path.home() / ".pyenv/versions"
     for path in [*sorted(pyenv.glob(f"{version}.*/bin/python3")), shutil.which(f"python{version}")]:
         if path is None:

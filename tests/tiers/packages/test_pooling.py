@@ -1,4 +1,4 @@
-"""embed, score, classify and encode, by the calls that vLLM's own examples make."""
+"""embed, score, classify and encode, with the calls of vLLM's own examples."""
 
 import math
 

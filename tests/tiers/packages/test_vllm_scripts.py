@@ -1,6 +1,5 @@
-"""Scripts as vLLM's users write them, and as its own offline examples are (vllm_scripts/: the same calls, in our
-words), with
-nothing changed but the import."""
+"""Scripts with the calls of vLLM's users and of its offline examples (vllm_scripts/, written for these tests), in
+which only the import is changed."""
 
 import os
 import pathlib

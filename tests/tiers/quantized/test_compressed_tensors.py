@@ -1,5 +1,5 @@
-"""compressed-tensors as the reader of the folders that `pagoda quantize` writes: its compressors take them apart again,
-and the weights are the model's within half a step of the type."""
+"""compressed-tensors reads the folders that `pagoda quantize` writes: its compressors unpack them, and the weights are
+within half a step of the type from the model's."""
 
 import json
 import subprocess
@@ -33,9 +33,9 @@ MATRICES = {
     "mlp.up_proj": (160, 64),
     "mlp.down_proj": (64, 160),
 }
-# The largest distance of a weight from its number, as a share of the largest weight that has its scale; a scale in
-# bfloat16 is off by up to a 256th of itself, which moves the largest numbers by as much. Scales of w4a16 are those of
-# least error, which cut off what is beyond -8 and 7 of them.
+# The largest error of a weight, as a share of the largest weight with the same scale. A scale in bfloat16 is off by up
+# to a 256th of itself, which changes the largest numbers by the same share. The scales of w4a16 minimise the error, and
+# clip weights beyond -8 and 7 times the scale.
 MOST = {"w8a8": 0.5 / 127 + 1 / 256, "w4a16": None, "fp8": 1 / 16 + 1 / 256, "mxfp4": 1 / 3}
 
 

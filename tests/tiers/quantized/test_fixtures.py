@@ -1,5 +1,5 @@
-"""compressed-tensors' compressors make the committed folders of tests/fixtures/quantized again, bit for bit: what the
-tests of the core read is the tool's."""
+"""compressed-tensors' compressors reproduce the committed folders of tests/fixtures/quantized bit for bit, so the core
+tests read the tool's own output."""
 
 import pathlib
 import sys
@@ -22,7 +22,7 @@ COMPRESSED = [
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_the_tool_makes_the_fixture(name, tmp_path, monkeypatch):
     monkeypatch.setattr(make_quantized, "HERE", tmp_path)
-    monkeypatch.setattr(make_quantized, "SCHEMES", {})  # whose goldens take minutes
+    monkeypatch.setattr(make_quantized, "SCHEMES", {})  # their reference outputs take minutes
     make_quantized.make(name)
     made, committed = (load_file(folder / name / "model.safetensors") for folder in (tmp_path, FIXTURES / "quantized"))
     assert made.keys() == committed.keys()

@@ -32,9 +32,8 @@ def site(tmp_path_factory):
 
 
 def config_file(folder, port, replicas):
-    """The file that users get, with a small model. `replicas`: a number, or "auto": as the load is, between one and
-    two, and
-    without the minutes that the file waits."""
+    """Writes the published file with a small model. `replicas` is a number, or "auto": one or two depending on the
+    load, without the file's delays of minutes."""
     config = yaml.safe_load((ROOT / "deploy/ray/serve.yaml").read_text())
     config["http_options"]["port"] = port
     (application,) = config["applications"]
@@ -74,7 +73,7 @@ class Ray:
         }
         self.url = f"http://127.0.0.1:{self.port}"
         self.dashboard = f"http://127.0.0.1:{(dashboard := free_port())}"
-        # In the foreground, so that it ends with this process and nothing of another Ray does.
+        # In the foreground, so that Ray ends with this process and no other Ray is affected.
         self.log = open(folder / "ray.log", "wb")
         self.head = subprocess.Popen(
             [
@@ -104,7 +103,7 @@ class Ray:
         return False
 
     def takes(self, config):
-        """Refused while Serve itself comes up."""
+        """Returns false if the configuration is refused, as while Serve starts."""
         done = subprocess.run(
             ["serve", "deploy", config, "--address", self.dashboard],
             env=self.env,
@@ -122,7 +121,7 @@ class Ray:
         self.until(lambda: len(self.replicas()) == wanted and self.answers(), f"{wanted} replicas")
 
     def replicas(self):
-        """Process ids of the servers."""
+        """Returns the process ids of the servers."""
         listed = subprocess.run(["pgrep", "-f", f"serve {small_model()} --uds"], capture_output=True, text=True)
         return [int(pid) for pid in listed.stdout.split()]
 
@@ -161,7 +160,7 @@ BODY = {"model": "small", "prompt": "once upon a time", "max_tokens": 60, "tempe
 
 
 def streamed(url, **fields):
-    """What a stream's reader saw: the text, and how it ended."""
+    """Returns the text that the reader of a stream received, and how the stream ended."""
     try:
         with httpx.stream(
             "POST", url + "/v1/completions", json={**BODY, "stream": True, **fields}, timeout=60
@@ -195,7 +194,7 @@ def test_replicas_come_are_killed_and_come_again(ray):
             time.sleep(0.01)
         os.kill(first, signal.SIGKILL)
         answers = [future.result(300) for future in asked]
-    # Whole, or with an error: never cut short and said to be done.
+    # Complete, or with an error: never truncated but reported as done.
     assert all(text == whole for text, end in answers if end == "done")
     assert all(end in ("done", "error", "cut off") for _, end in answers)
     done = sum(end == "done" for _, end in answers)
@@ -203,7 +202,7 @@ def test_replicas_come_are_killed_and_come_again(ray):
         f"{done} of {len(answers)} whole, {sum(end == 'error' for _, end in answers)} with an error event or status, "
         f"{sum(end == 'cut off' for _, end in answers)} cut off"
     )
-    assert done >= 100  # 8 at once, those on the replica that died
+    assert done >= 100  # 8 at once; some were on the replica that died
     ray.until(
         lambda: len(ray.replicas()) == 2 and first not in ray.replicas() and ray.answers(), "another in its place"
     )

@@ -1,4 +1,4 @@
-"""KV events, read by the structures that vLLM publishes for its subscribers, and by msgpack alone."""
+"""KV events, read with the structures that vLLM publishes for its subscribers, and with msgpack alone."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ DECODER = msgspec.msgpack.Decoder(KVEventBatch)
 
 
 class Subscriber:
-    """Keeps what the batches add up to: {hash: its tokens, from the text's beginning}."""
+    """Accumulates the batches into {hash: its tokens from the beginning of the text}."""
 
     def __init__(self, endpoint, topic=""):
         self.socket = zmq.Context.instance().socket(zmq.SUB)
@@ -150,7 +150,7 @@ def complete(http, prompt, **more):
 
 
 def all_again(replay, start=0):
-    """[(number, payload)] as a client of vLLM's asks for them."""
+    """Returns [(number, payload)] of a replay, requested as by a vLLM client."""
     socket = zmq.Context.instance().socket(zmq.DEALER)
     socket.connect(replay)
     socket.send_multipart([b"", start.to_bytes(8, "big")])
@@ -180,12 +180,12 @@ def test_what_is_told_is_what_is_cached(published):
     assert subscriber.until(lambda: len(subscriber.held) >= 2) or replayed(replay, endpoint).held
     everything = replayed(replay, endpoint)
     assert sorted(everything.held.values(), key=len) == [tuple(prompt[:16]), tuple(prompt[:32])]
-    # A branch hangs on what was there, and is told once.
+    # A branch is attached to the stored blocks, and is reported once.
     complete(http, prompt[:32] + [7] * 20)
     complete(http, prompt[:32] + [7] * 20)
     everything = replayed(replay, endpoint)
     assert tuple(prompt[:32] + [7] * 16) in everything.held.values() and len(everything.held) == 3
-    # Too small for many: what is evicted is told, and what is left is hit.
+    # The cache is too small for many texts: evictions are reported, and the remaining blocks are hit.
     for i in range(40):
         complete(http, [i * 3 + 1] * 50 + [2, 3])
     everything = replayed(replay, endpoint)
@@ -217,13 +217,13 @@ def test_numbers_topics_and_replay(published):
         assert subscriber_take(subscriber) == b"kv-events"
     assert subscriber.numbers == list(range(subscriber.numbers[0], len(batches)))
     assert not other.socket.poll(100)
-    # By msgpack alone: what a consumer without msgspec sees.
+    # With msgpack alone, as a consumer without msgspec reads them.
     ts, events, rank = msgpack.unpackb(batches[0][1])
     assert abs(ts - time.time()) < 600 and rank == 0 and events[0]["type"] == "BlockStored"
 
 
 def subscriber_take(subscriber):
-    """One message, whatever came before it."""
+    """Takes one message, whatever its predecessors were, and returns its topic."""
     assert subscriber.socket.poll(20_000)
     topic, number, payload = subscriber.socket.recv_multipart()
     subscriber.numbers.append(int.from_bytes(number, "big"))
@@ -244,7 +244,7 @@ def publishing(tmp_path, *flags):
 
 
 def until(tmp_path, condition, rank=""):
-    """What an engine has published, once that is so."""
+    """Returns the accumulated events of an engine once `condition` holds."""
     deadline = time.monotonic() + 30
     while not condition(told := replayed(f"ipc://{tmp_path}/replay{rank}", f"ipc://{tmp_path}/events{rank}")):
         assert time.monotonic() < deadline, (told.held, told.tiers)
@@ -260,7 +260,7 @@ def test_tiers_are_told_with_their_medium(tmp_path):
         told = until(tmp_path, lambda told: len(told.tiers["CPU"]) == len(told.tiers["DISK"]) == 2)
         assert told.tiers["CPU"] == told.tiers["DISK"] == set(told.held)
         on_disk = told.tiers["DISK"]
-        # Memory is too small for many, the disk is not.
+        # CPU memory is too small for many texts, but the disk is not.
         for i in range(40):
             complete(http, [i * 3 + 1] * 50 + [2, 3])
         told = until(tmp_path, lambda told: len(told.tiers["DISK"]) == 2 + 40 * 3)
@@ -268,7 +268,7 @@ def test_tiers_are_told_with_their_medium(tmp_path):
     with publishing(tmp_path, *flags) as server, httpx.Client(base_url=server.url, timeout=60) as http:
         assert until(tmp_path, lambda again: again.tiers["DISK"] == told.tiers["DISK"]).held == {}
         complete(http, prompt)
-        # Brought back it is in memory, too.
+        # A block that was fetched is in CPU memory, too.
         back = until(tmp_path, lambda back: back.tiers["CPU"] >= on_disk)
         assert set(back.held) == on_disk
         assert http.post("/reset_prefix_cache").status_code == 200

@@ -1,4 +1,4 @@
-"""Routers that other people wrote, before two servers."""
+"""Third-party routers in front of two servers."""
 
 import concurrent.futures
 import contextlib
@@ -80,9 +80,8 @@ def vllm_router(servers, *flags):
 
 
 def conversations(url, count=12, turns=4, seed=3):
-    """Multi-turn texts that come interleaved, as users do: each turn has all that was said before. Of all prompt
-    tokens,
-    those that were found in a cache."""
+    """Sends interleaved multi-turn conversations, in which each turn repeats all earlier text. Returns the share of
+    prompt tokens found in a cache."""
     random_ = random.Random(seed)
     texts = [[random_.randrange(300, 500) for _ in range(64)] for _ in range(count)]
     prompt = cached = 0
@@ -112,7 +111,8 @@ def conversations(url, count=12, turns=4, seed=3):
 
 @contextlib.contextmanager
 def two_servers_with_events(*flags):
-    """The servers, and what tells vllm-router's kv_aware policy where their events are."""
+    """Starts two servers, and yields them with vllm-router's arguments for the kv_aware policy and their event
+    endpoints."""
     ports = [free_port() for _ in range(2)]
     servers = [
         Server(
@@ -148,11 +148,11 @@ def complete(url, prompt):
 
 
 def test_kv_aware_routing_goes_where_events_say_it_is_cached():
-    """What only events can tell: the prompts were sent to each server past the router."""
+    """Only events can tell the router what is cached, since the prompts were sent directly to each server."""
     with two_servers_with_events() as (servers, kv_aware), vllm_router(servers, *kv_aware) as (url, log):
         for i, server in enumerate(servers):
             prompt = [300 + i] * 100
-            # Events that were sent before the router's subscription had come are lost: told again until it knows.
+            # Events sent before the router has subscribed are lost: repeat them until it has received them.
             deadline = time.monotonic() + 60
             while True:
                 httpx.post(server.url + "/reset_prefix_cache", timeout=30)
@@ -168,7 +168,8 @@ def test_kv_aware_routing_goes_where_events_say_it_is_cached():
 
 
 def test_kv_aware_routing_finds_what_events_tell():
-    """vllm-router's kv_aware policy goes by our events: turns of a conversation meet the server that has it."""
+    """vllm-router's kv_aware policy follows Pagoda's events: the turns of a conversation reach the server that has it
+    cached."""
     with two_servers_with_events() as (servers, kv_aware):
         with vllm_router(servers, "--policy", "round_robin") as (url, _):
             round_robin = conversations(url)
@@ -180,19 +181,18 @@ def test_kv_aware_routing_finds_what_events_tell():
     assert by_events > round_robin + 0.05, "".join(log[-20:])
 
 
-# One request at a time: who goes where then depends on what is cached and on nothing that a busy machine changes.
+# One request at a time: routing then depends only on cached content, not on the load of the machine.
 WORKLOAD = "uniform:input=48-80,output=8,rounds=4,history=440,requests=150,seed=5,rate="
 
 
 def found(servers):
-    """(tokens found in a prefix cache, tokens looked for) of all servers."""
+    """Returns the number of tokens found in the prefix caches of all servers, and the number looked up."""
     return [sum(server.metric(f"prefix_cache_{name}_total") for server in servers) for name in ("hits", "queries")]
 
 
 def test_the_simulators_router_predicts_the_hit_rate():
-    """The same conversations through vllm-router before two servers, and through `pagoda simulate`: the rise is what
-    was
-    predicted, within a tenth."""
+    """Runs the same conversations through vllm-router in front of two servers and through `pagoda simulate`: the
+    increase is within a tenth of the prediction."""
     seen, predicted = {}, {}
     with two_servers_with_events("--kv-cache-memory-bytes", "16MiB", "--max-model-len", "512") as (servers, kv_aware):
         for router, flags in {"round-robin": ("--policy", "round_robin"), "kv-aware": kv_aware}.items():
@@ -277,10 +277,10 @@ def test_cache_aware_routing_loses_nothing_when_a_server_goes():
                 time.sleep(0.01)
             servers[0].process.send_signal(signal.SIGTERM)
             answers = [future.result(60) for future in asked]
-        # Each is answered, or says that it failed.
+        # Each request is answered, or ends with an error.
         assert all(status == 200 or status >= 500 for status, _ in answers), answers
         assert sum(status == 200 for status, _ in answers) >= 90, [a for a in answers if a[0] != 200][:3]
-        for i in range(20):  # and the one that is left serves on
+        for i in range(20):  # the remaining server continues
             assert ask(i)[0] == 200
 
 
@@ -290,7 +290,7 @@ def test_litellms_router_goes_round_a_dead_server(tmp_path):
     template = tmp_path / "plain.jinja"
     template.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
     with two_servers("--chat-template", str(template)) as servers:
-        # Which one it tries is drawn each time: enough tries that the dead one is not drawn in all.
+        # The server is drawn at random each time: enough retries that not all draw the dead server.
         router = litellm.Router(
             num_retries=12,
             retry_after=0,

@@ -1,4 +1,5 @@
-"""A thousand servers with one --kv-disk, each killed while it writes: the bits of every answer stay the same."""
+"""A thousand servers use one --kv-disk in succession, each killed while it writes: the bits of every answer stay the
+same."""
 
 import os
 

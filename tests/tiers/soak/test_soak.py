@@ -1,8 +1,6 @@
-"""Mixed, hung-up and hostile clients for PAGODA_SOAK_MINUTES (default 10) on the small model, with TLS, keys and fair
-shares.
-The first fifth fills caches and pools; after it nothing may grow, and at the end every client's tokens are accounted
-for.
-"""
+"""Mixed, disconnecting and hostile clients for PAGODA_SOAK_MINUTES (default 10) on the small model, with TLS, keys and
+fair shares. Caches and pools fill in the first fifth of the time; after that, nothing may grow, and at the end every
+client's tokens are accounted for."""
 
 import json
 import os
@@ -20,7 +18,7 @@ from secure_server import SecureServer, certificate
 MINUTES = float(os.environ.get("PAGODA_SOAK_MINUTES", "10"))
 MEBIBYTE = 1 << 20
 USERS = 8
-KV_CACHE = "16MiB"  # full in the first fifth, with what prefixes keep: what grows later is a leak
+KV_CACHE = "16MiB"  # full after the first fifth, including kept prefixes: later growth is a leak
 
 
 def resident(process):
@@ -39,7 +37,8 @@ def threads_of(process):
 
 
 class User:
-    """Counts what it was told of its tokens. `cut`: of streams that it left, the least and the most that may count."""
+    """Counts the tokens that the server reports to a user. `cut_least` and `cut_most`: the fewest and the most
+    tokens that abandoned streams may have counted."""
 
     def __init__(self, number):
         self.name, self.key, self.dice = f"user{number}", f"key-{number}", random.Random(number)
@@ -113,7 +112,8 @@ class User:
 
 
 def hostile(port, trust, number, until):
-    """No key, no manners: broken handshakes, bytes that are no HTTP, heads and bodies that never end, wrong keys."""
+    """A client without a key that misbehaves: broken handshakes, bytes that are not HTTP, headers and bodies that
+    never end, wrong keys."""
     dice = random.Random(1000 + number)
     while time.monotonic() < until:
         try:

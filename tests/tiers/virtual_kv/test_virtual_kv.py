@@ -1,4 +1,4 @@
-"""torch and numpy over the tensors of pagoda_kv, as they are installed."""
+"""torch and numpy, as installed, over the tensors of pagoda_kv."""
 
 import gc
 import os
@@ -31,13 +31,13 @@ def pagoda_kv():
 
 
 def small(module, dtype="float32", **changes):
-    """Pages of 16 tokens of float32, 12 of them."""
+    """Opens a cache of 12 pages, each of 16 tokens in float32."""
     sizes = dict(num_layers=2, num_heads=2, head_size=32, dtype=dtype, max_batch=4, max_context=128)
     return module.init(**{**sizes, "page_size": 4096, "capacity_bytes": 12 * 4 * 4096, **changes})
 
 
 def test_the_example(pagoda_kv):
-    """The bar of this tier: the same bits as over ordinary tensors, with little memory, through preemption."""
+    """The target of this tier: the same bits as with ordinary tensors, with little memory, through preemption."""
     assert len(EXAMPLE.read_text().splitlines()) <= 150
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PAGODA_KV_LIBRARY": str(LIBRARY)}
     done = subprocess.run([sys.executable, EXAMPLE], env=environment, capture_output=True, text=True, timeout=280)
@@ -74,7 +74,7 @@ def test_numpy_takes_what_it_knows(pagoda_kv):
         assert (whole[0, :50] == np.arange(32)).all() and not whole[1:].any()
     kv = small(pagoda_kv, "bfloat16")
     kv.step({kv.alloc_reqid(50): 50})
-    # It throws away the capsule with an error on its way, which is the one that comes out.
+    # numpy drops the capsule while an error is pending; that error is the one raised.
     for _ in range(100):
         with pytest.raises((BufferError, RuntimeError, TypeError)):
             np.from_dlpack(kv.value(0, 0))
@@ -83,7 +83,7 @@ def test_numpy_takes_what_it_knows(pagoda_kv):
 
 
 def test_a_batch_of_unequal_lengths_in_one_call(pagoda_kv):
-    """Over the tensors of all slots, with a mask; what has no memory is not written and reads as zeros."""
+    """One call over the tensors of all slots, with a mask: tokens without memory are not written and read as zeros."""
     kv = small(pagoda_kv, map_ahead=True)
     lengths = [5, 37, 16, 21]
     for length in lengths:
@@ -104,7 +104,7 @@ def test_a_batch_of_unequal_lengths_in_one_call(pagoda_kv):
 
 
 def test_tensors_and_managers_go_in_any_order(pagoda_kv):
-    """Random calls; each tensor that lives keeps its numbers, whichever library holds it."""
+    """Random calls: each live tensor keeps its numbers, whichever library holds it."""
     for seed in range(100):
         chance, held = random.Random(seed), []
         kv = small(pagoda_kv, deferred_reclaim=chance.random() < 0.5, map_ahead=chance.random() < 0.5)
@@ -121,7 +121,7 @@ def test_tensors_and_managers_go_in_any_order(pagoda_kv):
                         array = take((kv.key if chance.random() < 0.5 else kv.value)(0, slot))
                         number = chance.random()
                         array[:] = number
-                        # Others of the same tokens see the new number.
+                        # Other arrays of the same tokens see the new number.
                         held = [(other, old) for other, old in held if pointer(other) != pointer(array)]
                         held.append((array, np.float32(number)))
                     case 2 if slots:

@@ -1,4 +1,4 @@
-"""Completions of a list of prompts; arguments by the command line, with defaults of the script's own."""
+"""Completes a list of prompts, with arguments from the command line and the script's own defaults."""
 
 from vllm import LLM, EngineArgs, RequestOutput, SamplingParams
 from vllm.utils.argparse_utils import FlexibleArgumentParser

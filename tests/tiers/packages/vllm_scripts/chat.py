@@ -1,4 +1,4 @@
-"""Conversations, one and several, and the same by the template."""
+"""Chats with one and several conversations, and by applying the template."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""n, best_of, seeds, log-probabilities of answers and prompts, stops, biases, beams."""
+"""n, best_of, seeds, log-probabilities of answers and prompts, stop strings, biases, beams."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Requests added to an engine between its steps."""
+"""Adds requests to an engine between its steps."""
 
 from vllm import EngineArgs, LLMEngine, RequestOutput, SamplingParams
 from vllm.utils import FlexibleArgumentParser

@@ -1,4 +1,4 @@
-"""What the engine counts, by its classes; and the cache of prefixes emptied in between."""
+"""Reads the engine's metrics through their classes, and empties the prefix cache in between."""
 
 import sys
 

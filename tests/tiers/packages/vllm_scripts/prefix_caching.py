@@ -1,4 +1,4 @@
-"""What prompts begin with alike is computed once, and changes nothing."""
+"""A prefix shared by prompts is computed once, and answers do not change."""
 
 import sys
 

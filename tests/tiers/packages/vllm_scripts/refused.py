@@ -1,4 +1,4 @@
-"""What is not there says so by its name."""
+"""Unsupported features are refused by name."""
 
 import sys
 

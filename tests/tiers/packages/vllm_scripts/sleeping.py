@@ -1,4 +1,4 @@
-"""An engine gives its memory back and takes it again; the answers stay the same."""
+"""An engine releases its memory and allocates it again; the answers stay the same."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A stream of what is new, of several requests at a time."""
+"""Streams the new tokens of several concurrent requests."""
 
 import asyncio
 import sys

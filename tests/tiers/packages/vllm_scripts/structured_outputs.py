@@ -1,4 +1,4 @@
-"""Answers held by a choice, a regular expression, a schema and a grammar."""
+"""Answers constrained by a choice, a regular expression, a schema and a grammar."""
 
 import enum
 import json
@@ -33,7 +33,7 @@ def ask(form):
     return output.outputs[0].text
 
 
-# A model of noise would fill the white space that JSON allows.
+# A random model would write all the white space that JSON allows.
 SPACE = {
     token: -100.0
     for text in (" ", "\n", "\t", "\r")

@@ -1,4 +1,4 @@
-"""embed, encode; score and classify of a cross-encoder."""
+"""embed and encode; score and classify with a cross-encoder."""
 
 import sys
 
