@@ -1,8 +1,9 @@
 #pragma once
-// check_bulk_attention(): whether prefill's attention by warpgroups (kernels/attention_bulk.cuh) gives on
-// this device the bits of the one by warps, on numbers where another order or rounding of sums would show. No
-// document says so; a device that differs must not use both, since a token's bits would depend on whether it
-// was a prompt's or decode's. Errors: the device's. What it allocates is free again when it returns.
+// check_bulk_attention(): tests whether prefill attention by warpgroups (kernels/attention_bulk.cuh) gives
+// the same bits on this device as attention by warps, on numbers where another order or rounding of sums
+// would show. No document promises this. A device that differs must not use both: the bits of a token would
+// depend on whether prefill or decode computed it. Errors: the device's. All memory allocated by the check is
+// freed when it returns.
 #include <cstdint>
 
 #include "base/status.h"
@@ -10,8 +11,8 @@
 
 namespace pagoda::device {
 
-// `cache`: its element, bf16, i8 or fp8. True, too, where the device or heads of this size do not
-// attend by warpgroups.
+// `cache`: the element type of the cache: bf16, i8 or fp8. Also true if the device does not support attention
+// by warpgroups, or not for heads of this size.
 Result<bool> check_bulk_attention(Device& device, StreamId stream, std::int32_t head_size,
                                   Element cache = Element::bf16);
 

@@ -1,7 +1,7 @@
 #pragma once
-// CheckMemory: the memory of a short question to a device (bulk_check.h, attention_check.h): values that are
-// brought there, room for what kernels write, and what is read back. The first error is kept; from then on
-// there are only nulls. All of it is free again when this goes. Not for steps: each call allocates. Threads:
+// CheckMemory: the memory of a short test of a device (bulk_check.h, attention_check.h): values copied to the
+// device, space for the results of kernels, and values read back. Keeps the first error; after it, all
+// pointers returned are null. The destructor frees all memory. Not for steps: each call allocates. Threads:
 // the device's caller.
 #include <cstring>
 #include <vector>
@@ -31,7 +31,7 @@ class CheckMemory {
                          values.size() * sizeof(T)));
     return to;
   }
-  // Waits for all that is in the stream. Empty: an error.
+  // Waits for all work in the stream. Empty on error.
   template <class T>
   std::vector<T> get(const T* from, std::size_t count) {
     T* const to = pinned<T>(count);
@@ -41,7 +41,7 @@ class CheckMemory {
     keep(device_.synchronize(stream_));
     return status_.ok() ? std::vector<T>(to, to + count) : std::vector<T>();
   }
-  // Takes errors of launches, too.
+  // Also accepts errors of launches.
   void keep(const Status& status) {
     if (status_.ok()) status_ = status;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// DeviceArray and PinnedArray: memory of a Device that goes with its owner. The device outlives them, and has
-// done what uses them. Not initialised. Threads: the device's caller.
+// DeviceArray and PinnedArray: owning arrays in memory of a Device. The device must outlive them, and all
+// work that uses them must have run before they are destroyed. Not initialised. Threads: the device's caller.
 #include <string_view>
 #include <utility>
 
@@ -8,13 +8,13 @@
 
 namespace pagoda::device {
 
-enum class MemoryKind { own, pinned };  // the device's, or the host's, which it reaches
+enum class MemoryKind { own, pinned };  // own: device memory; pinned: host memory that the device can access
 
 template <class T, MemoryKind kKind>
 class OwnedArray {
  public:
   OwnedArray() = default;
-  // `name`: of the device's own, for who asks what it holds.
+  // `name` describes device memory in reports of allocations.
   static Result<OwnedArray> create(Device& device, std::int64_t count, std::string_view name = {}) {
     OwnedArray array;
     if (count == 0) return array;
@@ -39,7 +39,7 @@ class OwnedArray {
     (void)(kKind == MemoryKind::pinned ? device_->free_pinned(bytes()) : device_->free(bytes())).ok();
   }
 
-  T* data() const { return data_; }  // null: empty
+  T* data() const { return data_; }  // null if empty
   std::byte* bytes() const { return reinterpret_cast<std::byte*>(data_); }
   std::int64_t count() const { return count_; }
   std::int64_t size_bytes() const { return count_ * static_cast<std::int64_t>(sizeof(T)); }

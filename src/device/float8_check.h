@@ -1,8 +1,8 @@
 #pragma once
-// Asks a device whether products of 8-bit floats by warpgroups (KernelLaunches::linear_float8) are what they
-// are taken for: sums of few bits, which no document describes, but of an element's own row and column alone.
-// So all forms have to give the same bits, of numbers of every size; and where every term and sum is a small
-// whole number, those of the products by warps. The device has_warpgroups(). Threads: the device's caller.
+// Tests whether products of 8-bit floats by warpgroups (KernelLaunches::linear_float8) behave as expected on
+// a device: sums have few bits, which no document describes, but depend only on the element's own row and
+// column. All forms must give the same bits for numbers of every magnitude; where every term and sum is a
+// small integer, they must equal products by warps. Requires has_warpgroups(). Threads: the device's caller.
 #include "base/status.h"
 #include "device/device.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels that every device has, by id: a line each in kernels/kernels.def.
+// The kernels of every device, by id: one per line of kernels/kernels.def.
 #include <span>
 
 #include "device/device.h"
@@ -19,7 +19,7 @@ inline const Kernel& kernel(const Device& device, KernelId id) {
   return device.kernels()[static_cast<std::size_t>(id)];
 }
 
-// As Device::kernels() gives them: of the emulated device. Empty in a build without them (PAGODA_NATIVE).
+// Device::kernels() of the emulated device. Empty in a build without emulated kernels (PAGODA_NATIVE).
 std::span<const Kernel> emulated_kernels();
 
 }  // namespace pagoda::device

@@ -1,5 +1,5 @@
 #pragma once
-// KernelTime: what a profile of a Device tells of a kernel.
+// KernelTime: one line of a device profile.
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -7,14 +7,14 @@
 
 namespace pagoda::device {
 
-// Launches of a kernel, and the time that they took.
+// The number of launches of a kernel and their total time.
 struct KernelTime {
   const char* kernel = "";
   std::int64_t launches = 0;
   double microseconds = 0;
 };
 
-// A line for each kernel, by name, out of a line for each launch.
+// Sums one line per launch to one line per kernel, in order of names.
 inline std::vector<KernelTime> sum_by_kernel(const std::vector<KernelTime>& launches) {
   std::map<std::string_view, KernelTime> sums;
   for (const KernelTime& launch : launches) {

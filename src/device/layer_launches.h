@@ -1,6 +1,6 @@
 #pragma once
-// LayerLaunches: the plain kernels of a layer's ops (kernels/layer_args.h) with their launch shapes, in one
-// stream. Nothing is launched for no rows. Errors: the device's. Threads: the device's caller.
+// LayerLaunches: launches the plain kernels of a layer's ops (kernels/layer_args.h) with their launch shapes,
+// in one stream. A call with no rows is a no-op. Errors: the device's. Threads: the device's caller.
 #include "device/kernel_launches.h"
 #include "device/kernels/low_rank_args.h"
 #include "device/kernels/rank_args.h"
@@ -21,7 +21,7 @@ class LayerLaunches {
   Status correct_streams(const StreamsArgs& args, std::int64_t rows);
   Status recurrent_gates(const RecurrentGatesArgs& args, std::int64_t rows);
   Status latent_rows(const LatentRowsArgs& args, std::int64_t rows);
-  // Cache: f32, bf16, i8 or fp8.
+  // `cache`: f32, bf16, i8 or fp8.
   Status write_kv(Element cache, const WriteKvArgs& args, std::int64_t rows, std::int64_t kv_heads);
   Status attend(Element cache, const AttendArgs& args, std::int64_t rows);
   Status causal_conv(const CausalConvRows& args, std::int64_t sequences);
@@ -29,7 +29,7 @@ class LayerLaunches {
   Status selective_scan(const SelectiveScanRows& args, std::int64_t sequences);
   Status route_sparsely(const RouteSparselyArgs& args, std::int64_t rows);
   Status scale_choices(const ScaleChoicesArgs& args);
-  // Low-rank adapters: first the dots of so many rows, then their sums.
+  // Low-rank adapters: first the dot products of `rows` rows, then their sums.
   Status low_rank_dots(const LowRankArgs& args, std::int64_t rows);
   Status low_rank_sums(const LowRankArgs& args, std::int64_t rows);
   // Ranks on several devices (kernels/rank_args.h).
@@ -38,12 +38,14 @@ class LayerLaunches {
   Status collect_rows(const CollectRowsArgs& args, std::int64_t rows);
   Status sum_rows(const SumRowsArgs& args, std::int64_t rows);
 
-  // Heads whose matrix has so many rows: a tile of it lies in shared memory.
+  // True if the kernels support heads whose state has this many rows: a tile of the state must fit in shared
+  // memory.
   static bool supports_states(std::int32_t key_size) {
     return key_size > 0 &&
            key_size <= static_cast<std::int32_t>(kMaxSharedBytes / sizeof(float)) / kStateTile;
   }
-  // Channels with so many numbers: those of a block's lie in shared memory.
+  // True if the kernels support channels with this many state elements: those of a block must fit in shared
+  // memory.
   static bool supports_scan(std::int32_t state_size) {
     return state_size > 0 &&
            state_size <= static_cast<std::int32_t>(kMaxSharedBytes / sizeof(float)) / kScanThreads;

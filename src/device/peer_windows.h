@@ -1,7 +1,7 @@
 #pragma once
-// Windows: memory of one device that other devices of the machine read and write in their kernels, each
-// device in a process, or in a thread, of its own. Its owner creates a window and tells the others its
-// handle, which they open. Windows live as long as the devices.
+// Windows: memory of one device that kernels of other devices of the machine read and write. Each device
+// belongs to its own process or thread. The owner creates a window and sends its handle to the others, which
+// open it. Windows live as long as their devices.
 #include <array>
 #include <cstddef>
 
@@ -9,7 +9,7 @@
 
 namespace pagoda::device {
 
-// Plain bytes, to be sent to another process of the machine.
+// Plain bytes that can be sent to another process of the machine.
 struct WindowHandle {
   std::array<std::byte, 128> bytes = {};
 };
@@ -19,12 +19,12 @@ struct Window {
   WindowHandle handle;
 };
 
-// Errors: unavailable: this device cannot reach that window; the device's. Threads: the device's caller.
+// Errors: unavailable: this device cannot access that window; the device's. Threads: the device's caller.
 class PeerWindows {
  public:
   virtual ~PeerWindows() = default;
   virtual Result<Window> create_window(std::size_t bytes) = 0;
-  // Gives the address at which this device reaches another one's window.
+  // Returns the address at which this device accesses another device's window.
   virtual Result<std::byte*> open_window(const WindowHandle& handle) = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// StepArena: what a step brings to the device: arrays that are put into pinned memory and copied behind each
-// other in the step's stream. They are there until the next begin(). Pinned memory is of two steps, so that
-// one may be put together while the one before it still waits for its copies; the device's is of one. Memory
-// is reserved ahead, and grows where a step brings more. Threads: the device's caller.
+// StepArena: the input arrays of a step. Arrays are written to pinned memory and copied to the device back to
+// back, in the step's stream. They stay valid until the next begin(). Pinned memory is double-buffered: one
+// step can be prepared while the previous one still waits for its copies. Device memory is not. Memory is
+// reserved in advance and grows if a step needs more. Threads: the device's caller.
 #include <array>
 #include <cstring>
 #include <span>
@@ -16,30 +16,30 @@ class StepArena {
  public:
   StepArena(Device& device, StreamId stream) : device_(&device), stream_(stream) {}
 
-  // Takes memory for so much ahead of the first step.
+  // Allocates this much memory before the first step.
   Status reserve(std::size_t bytes);
   std::int64_t size_bytes() const;
 
-  // Needs everything of the step before the last one to have run.
+  // All work of the step before the previous one must have run.
   void begin() {
     side_ ^= 1;
     chunk_ = used_ = held_ = held_end_ = 0;
     holds_ = false;
   }
-  // Copies of what is put from now on wait for send(), where neighbours go as one.
+  // Delays the copies of later puts until send(), which copies neighbouring arrays together.
   void hold() { holds_ = true; }
   Status send();
 
-  // The device address that a copy of `values` will have for work put into the stream later. Null for none.
-  // `capacity`: room for so many bytes is taken, so that what is put next has the same address whatever there
-  // is of these.
+  // Returns the device address that will hold `values` for work enqueued on the stream later; null if
+  // `values` is empty. `capacity`: reserves this many bytes, so that the address of the next put does not
+  // depend on the number of values.
   template <class T>
   Result<const T*> put(std::span<const T> values, std::size_t capacity = 0) {
     auto to = put_bytes(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes(), capacity);
     if (!to) return to.error();
     return reinterpret_cast<const T*>(*to);
   }
-  // The same; keeps the first error for take_status().
+  // Likewise, but keeps the first error for take_status().
   template <class T>
   const T* put(const std::vector<T>& values) {
     return keep(std::span<const T>(values));
@@ -65,9 +65,9 @@ class StepArena {
   Device* device_;
   StreamId stream_;
   std::vector<Chunk> chunks_;
-  std::size_t side_ = 0, chunk_ = 0, used_ = 0;  // the chunk that is being filled, and so much of it
+  std::size_t side_ = 0, chunk_ = 0, used_ = 0;  // the chunk being filled, and the bytes used in it
   bool holds_ = false;
-  std::size_t held_ = 0, held_end_ = 0;  // bytes of the chunk that wait for their copy
+  std::size_t held_ = 0, held_end_ = 0;  // bytes of the chunk whose copy is delayed
   Status status_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Arguments of kernels: plain structs of device pointers and numbers, one a kernel, the same for nvcc and for
-// the host's compiler. Activations are f32, row-major. Weights and K and V are f32 or bf16, as the kernel's
-// name ends. Launch shapes stand beside the kernels and are made by kernel_launches.h.
+// Arguments of kernels: one plain struct of device pointers and numbers per kernel, identical for nvcc and
+// the host's compiler. Activations are f32, row-major. Weights, K and V are f32 or bf16, according to the
+// suffix of the kernel's name. Launch shapes are described beside the kernels and set in kernel_launches.h.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 
 namespace pagoda::device {
 
-// out[r] = (accumulate: out[r] +) scale * table[ids[r] + first_row]; rounded: of quantised weights, to
-// bfloat16 before they are scaled
+// out[r] = (accumulate: out[r] +) scale * table[ids[r] + first_row]. rounded: quantised weights are rounded
+// to bfloat16 before scaling.
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocabulary, width]
   const std::int32_t* ids = nullptr;
@@ -19,12 +19,12 @@ struct EmbeddingArgs {
   float scale = 1;
   std::int32_t first_row = 0, accumulate = 0;
   std::int32_t rounded = 0;
-  std::int32_t num_rows = 0;  // ids beyond so many rows are another rank's and get zeros; 0: none are
+  std::int32_t num_rows = 0;  // ids from here on belong to another rank and give zeros; 0: no limit
 };
 
 // rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
-// layer_norm: of x[r] less its mean, (+ bias). `out` may be `x`, or null where `rounded` is there, into which
-// the same goes as RoundRowsArgs has it.
+// layer_norm: likewise for x[r] minus its mean (+ bias). `out` may be `x`, or null if `rounded` is set, which
+// receives the result in the format of RoundRowsArgs.
 struct NormArgs {
   const float* x = nullptr;
   const float* weight = nullptr;
@@ -32,7 +32,7 @@ struct NormArgs {
   std::int32_t width = 0;
   float eps = 0;
   const float* bias = nullptr;  // or null
-  std::int32_t stride = 0;      // from a row to the next, of x and out; 0: width
+  std::int32_t stride = 0;      // from a row to the next, in x and out; 0: width
   std::int32_t slab_rows = 0;
   std::uint16_t* rounded = nullptr;
 };
@@ -64,9 +64,9 @@ struct GatherRowsArgs {
 // out[r] = x[r], to the nearest bfloat16
 struct RoundRowsArgs {
   const float* x = nullptr;      // [rows, width]
-  std::uint16_t* out = nullptr;  // the same, as bits
+  std::uint16_t* out = nullptr;  // as bits; same shape as x
   std::int32_t width = 0;
-  std::int32_t slab_rows = 0;  // not 0: so many rows in slabs (launch_shapes.h), with zeros behind their ends
+  std::int32_t slab_rows = 0;  // not 0: this many rows in slabs (launch_shapes.h), padded with zeros
 };
 
 // The function between the matrices of a feed-forward, as in kernels/activation.h.
@@ -79,11 +79,11 @@ struct ActivateArgs {
   Function function = Function::silu;
   std::int32_t gated = 1;
   std::int32_t slab_rows = 0;
-  std::uint16_t* rounded = nullptr;  // or null; as NormArgs has it
+  std::uint16_t* rounded = nullptr;  // or null; as in NormArgs
 };
 
-// y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending; by tiles:
-// x and weights rounded to bfloat16.
+// y[r, n] = (accumulate: y[r, n] +) sum over k of x[r, k] * weight[n, k] (+ bias[n]), k ascending. By tiles:
+// x and weights are rounded to bfloat16.
 struct LinearArgs {
   const float* x = nullptr;
   const void* weight = nullptr;  // [n, k]
@@ -91,14 +91,14 @@ struct LinearArgs {
   float* y = nullptr;
   std::int32_t rows = 0, n = 0, k = 0;
   std::int32_t accumulate = 0;
-  // Products by tiles: room for x in bfloat16, slab_elements() (launch_shapes.h), or x itself there, where
-  // `x` is null; few rows: [rows, k] or null.
+  // Products by tiles: space for x in bfloat16, slab_elements() (launch_shapes.h), or x itself if `x` is
+  // null. Few rows: [rows, k] or null.
   std::uint16_t* rounded = nullptr;
   std::int32_t stride = 0;  // from a row of y to the next; 0: n
 };
 
-// A product of few rows by tiles, with the norm of its input, as rms_norm and layer_norm have it, and the
-// function behind it, as activate has it: y[r] = f(norm(x[r]) W^T + bias), with the bits of three launches.
+// A product of few rows by tiles, with the norm of its input, as in rms_norm and layer_norm, and the function
+// of its output, as in activate: y[r] = f(norm(x[r]) W^T + bias), with the bits of three launches.
 struct InputNorm {
   enum class Kind : std::int32_t { none, rms, layer };
   Kind kind = Kind::none;
@@ -108,29 +108,29 @@ struct InputNorm {
 struct OutputFunction {
   std::int32_t is_there = 0;
   Function function = Function::silu;
-  std::int32_t gated = 0;  // weight is [2 * n, k], the gate above what it opens; and so is bias
+  std::int32_t gated = 0;  // weight is [2 * n, k], gate above up; likewise bias
 };
 struct FewLinearArgs {
   LinearArgs product;
   InputNorm norm;
-  OutputFunction output;  // none where the product is added to y
+  OutputFunction output;  // none if the product is added to y
 };
-// A product by warpgroups of a gate and of what it opens, and its function, silu: out[r, i] = silu(gate) *
-// up, to the nearest bfloat16, in slabs of product.rows (launch_shapes.h), whole ones. product: weight is [2
-// * n, k], the gate above what it opens, and so is bias; x is rounded already; there is no y.
+// A product by warpgroups of gate and up, followed by silu: out[r, i] = silu(gate) * up, to the nearest
+// bfloat16, in whole slabs of product.rows (launch_shapes.h). product: weight is [2 * n, k], gate above up,
+// and likewise bias; x is already rounded; y is not used.
 struct GatedLinearArgs {
   LinearArgs product;
   std::uint16_t* out = nullptr;
 };
-// Several matrices of the same k, each with an element type of its own, one below the other: y of the first
-// stands before y of the second in a row. Of `all`, the product's weight, bias and n are not read.
+// Several matrices of the same k, stacked, each with its own element type: y of the first precedes y of the
+// second in a row. The weight, bias and n of `all.product` are not read.
 inline constexpr std::int32_t kMostParts = 3;
 struct LinearPart {
   const void* weight = nullptr;  // [n, k]
   const float* bias = nullptr;   // [n], or null
   std::int32_t n = 0;
-  std::int32_t tile_element = 0;  // the Element, counted from bf16 on without i8
-  std::int32_t first_tile = 0;    // the launch has tiles of all parts
+  std::int32_t tile_element = 0;  // the Element, counted from bf16 on, without i8
+  std::int32_t first_tile = 0;    // in the launch, which has the tiles of all parts
   std::int32_t first_column = 0;  // in a row of y
 };
 struct LinearPartsArgs {
@@ -139,40 +139,40 @@ struct LinearPartsArgs {
   std::int32_t count = 0;
 };
 
-// Which experts a row goes through, by kernels/routing_rule.h, ascending; NaN is chosen last.
+// The experts chosen for each row, ascending, by kernels/routing_rule.h; NaN is chosen last.
 enum class Score : std::int32_t { softmax, softmax_of_chosen, sigmoid };
 struct TileOfPairs;
 struct RouteArgs {
   const float* logits = nullptr;      // [rows, experts]
-  const float* correction = nullptr;  // [experts], of what experts are chosen by; or null
-  std::int32_t* chosen = nullptr;     // [rows, per_token]; -1 of rows that do not choose
-  float* weights = nullptr;           // the same
+  const float* correction = nullptr;  // [experts], added for the choice only; or null
+  std::int32_t* chosen = nullptr;     // [rows, per_token]; -1 for rows that do not choose
+  float* weights = nullptr;           // [rows, per_token]
   std::int32_t experts = 0, per_token = 0;
   std::int32_t groups = 1, groups_used = 1, best_two = 0;
   Score score = Score::softmax;
   std::int32_t renormalize = 0;
   float scale = 1;
-  const std::int32_t* num_rows = nullptr;  // so many rows choose; or null: all of the launch
-  // GroupPairsArgs', for a single row, whose choices are sorted already; or null.
+  const std::int32_t* num_rows = nullptr;  // number of rows that choose; null: all rows of the launch
+  // As in GroupPairsArgs, for a single row, whose choices are already sorted; or null.
   std::int32_t* slots = nullptr;
   TileOfPairs* tiles = nullptr;
 };
 
-// Pairs of a row and one of its choices, sorted by expert: those of expert e follow each other in `slots`,
-// ascending, and are cut into tiles of kPairsOfTile.
+// Pairs of a row and one of its choices, sorted by expert: the pairs of an expert are consecutive in `slots`,
+// ascending, and are divided into tiles of kPairsOfTile.
 inline constexpr std::int32_t kPairsOfTile = 16;
 struct TileOfPairs {
   std::int32_t expert = 0, first = 0, behind = 0;  // slots[first, behind)
 };
-// So many tiles there are at most.
+// Maximum number of tiles.
 constexpr std::int32_t most_tiles(std::int32_t pairs, std::int32_t experts) {
   const std::int32_t all = (pairs + kPairsOfTile - 1) / kPairsOfTile + experts;
   return all < pairs ? all : pairs;
 }
 struct GroupPairsArgs {
-  const std::int32_t* chosen = nullptr;  // [pairs]; -1: of no expert, and in no tile
+  const std::int32_t* chosen = nullptr;  // [pairs]; -1: no expert, in no tile
   std::int32_t* slots = nullptr;         // [pairs]
-  TileOfPairs* tiles = nullptr;          // [most_tiles()]; expert -1 where there is none
+  TileOfPairs* tiles = nullptr;          // [most_tiles()]; expert -1 for unused tiles
   std::int32_t pairs = 0, experts = 0;
 };
 
@@ -188,10 +188,10 @@ struct GroupedLinearArgs {
   const TileOfPairs* tiles = nullptr;
   std::int32_t pairs = 0, experts = 0, n = 0, k = 0;
   std::int32_t pairs_of_row = 1;
-  // grouped_float8, which does not read x: codes in bfloat16 and scales of its rows (float8_args.h).
+  // For grouped_float8, which does not read x: codes in bfloat16 and scales of its rows (float8_args.h).
   const std::uint16_t* codes = nullptr;
   const float* scales = nullptr;
-  std::int32_t blocks = 0;  // a scale for each kFloat8Scale; else for each row
+  std::int32_t blocks = 0;  // not 0: a scale per kFloat8Scale; else one per row
 };
 
 // y[r] = (accumulate: y[r] +) sum over j of (weights[r, j] *) x[r, j], j ascending
@@ -203,95 +203,97 @@ struct CombineArgs {
   std::int32_t accumulate = 0;
 };
 
-// The place of K and V. A block of the cache has block_size token slots of every layer: [layer][K|V][KV
-// head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and behind a head's slots lie their
-// scales, an f32 each.
+// Location of K and V. A block of the cache has block_size token slots of every layer: [layer][K|V][KV
+// head][slot][head_size]. In 8 bits a slot is padded to a multiple of 4, and the scales of a head's slots,
+// one f32 each, follow its slots.
 struct CacheArgs {
   void* cache = nullptr;
   std::int64_t block_elements = 0;  // from one block to the next
   std::int64_t layer_offset = 0;    // elements from a block's start to the layer's keys
   std::int32_t block_size = 0, num_kv_heads = 0, head_size = 0;
-  float key_scale = 1, value_scale = 1;  // 8-bit floats: x = scale * number
+  float key_scale = 1, value_scale = 1;  // 8-bit floats: x = scale * code
 };
 
-// For each row's query, key and value heads: norms of queries and keys, rotation (halves), and keys and
-// values into their slots. Queries stay in place; keys are left there as they were written.
+// For each row's query, key and value heads: norms of queries and keys, rotation (halves), and the write of
+// keys and values into their slots. Queries are updated in place; keys in qkv are left unchanged.
 struct RopeAndWriteArgs {
   CacheArgs cache;
   float* qkv = nullptr;                     // [rows, (query + 2 KV heads) * head_size]
   const std::int32_t* positions = nullptr;  // [rows]
-  const std::int32_t* tables = nullptr;     // [rows]: as AttentionArgs has it
+  const std::int32_t* tables = nullptr;     // [rows]; as in AttentionArgs
   const std::int32_t* block_tables = nullptr;
-  const std::int32_t* turns = nullptr;                     // [rows]: the row's line of cos_sin
+  const std::int32_t* turns = nullptr;                     // [rows]: the row of cos_sin
   const float* cos_sin = nullptr;                          // [lines][rotary_size]: cosines, then sines
   const float *query_norm = nullptr, *key_norm = nullptr;  // [head_size], or null
   float norm_eps = 0;
   std::int32_t num_query_heads = 0, rotary_size = 0;
-  std::int32_t norm_stride = 0;  // from a head's weights to the next one's; 0: all have the same
-  std::int32_t centred = 0;      // the norm takes the mean away first
-  std::int32_t norm_behind = 0;  // weights behind the rotation, which keeps what the norm divides by
+  std::int32_t norm_stride = 0;  // from a head's weights to the next head's; 0: all heads share them
+  std::int32_t centred = 0;      // the norm subtracts the mean first
+  std::int32_t norm_behind = 0;  // weights are applied after the rotation; the divisor of the norm stays the
+                                 // same
   // Queries are scaled by 1 + query_temperature * ln(1 + floor((position + temperature_offset) /
   // temperature_positions)).
   float query_temperature = 0;
   std::int32_t temperature_offset = 0, temperature_positions = 1;
 };
 
-// Attention of rows over the cache, which has their own keys and values already, or gets them (`write`).
-inline constexpr std::int32_t kSplitTokens = 64;  // tokens of a context that are summed up by themselves
+// Attention of rows over the cache, which already has their own keys and values, or receives them (`write`).
+inline constexpr std::int32_t kSplitTokens = 64;  // tokens of a context that are summed separately
 PAGODA_HOST_DEVICE constexpr std::int32_t splits_of(std::int32_t context) {
   return (context + kSplitTokens - 1) / kSplitTokens;
 }
 inline constexpr std::int32_t kMaxHeadSize = 512, kMaxHeadGroup = 16;  // query heads of a KV head
-// Floats that a split leaves of a head: sums of values, the largest score and the sum of weights; whole
-// pieces of 16 bytes.
+// Number of floats in the partial result of a split and head: sums of values, the largest score and the sum
+// of weights; whole pieces of 16 bytes.
 PAGODA_HOST_DEVICE constexpr std::int32_t partial_line(std::int32_t head_size) {
   return (head_size + 2 + 3) / 4 * 4;
 }
 struct AttentionArgs {
   CacheArgs cache;
   const float* qkv = nullptr;               // queries first in each row
-  const std::int32_t* rows = nullptr;       // [gridDim.x]: the rows that this launch is about
+  const std::int32_t* rows = nullptr;       // [gridDim.x]: the rows of this launch
   const std::int32_t* positions = nullptr;  // [all rows]
-  // [all rows]: where the blocks of the row's sequence begin in block_tables; -1: the row is padding, which
-  // writes no keys and values, and has no result.
+  // [all rows]: the index in block_tables at which the blocks of the row's sequence begin; -1: the row is
+  // padding, which writes no keys and values, and has no result.
   const std::int32_t* tables = nullptr;
   const std::int32_t* block_tables = nullptr;
   const float* sinks = nullptr;      // [query heads], or null: a score without a value
-  const float* slopes = nullptr;     // [query heads], or null: what a token of distance costs (ALiBi)
+  const float* slopes = nullptr;     // [query heads], or null: the cost per token of distance (ALiBi)
   float* partial = nullptr;          // [launch's rows, query heads, splits, partial_line()]
-  std::uint32_t* tickets = nullptr;  // [launch's rows, KV heads], of splits: 0 before a launch and behind it
+  std::uint32_t* tickets = nullptr;  // [launch's rows, KV heads], counting splits: 0 before and after a
+                                     // launch
   const std::int32_t* tiles =
       nullptr;  // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
-  // [all rows, query heads * head_size]; or null, and it goes into `rounded`, to the nearest bfloat16, in
-  // slabs of all rows (launch_shapes.h), whole ones.
+  // [all rows, query heads * head_size]; if null, the result goes to `rounded`, to the nearest bfloat16, in
+  // whole slabs of all rows (launch_shapes.h).
   float* out = nullptr;
   std::uint16_t* rounded = nullptr;
   std::int32_t slab_rows = 0;
   std::int32_t num_query_heads = 0, splits = 0;
-  std::int64_t all_splits = 0;   // the sum over the launch's rows; 0: all have `splits`
-  std::int32_t window = 0;       // sees so many tokens, itself included; 0: all
-  std::int32_t chunks = 0;       // chunks of `window` tokens: a token sees its own chunk alone
-  float scale = 1, softcap = 0;  // scale: with the keys' of 8-bit floats
-  // Decode by tiles, where each sequence has one row, does what rope_and_write() would have done before, with
-  // the same bits in the cache; qkv stays as it is. write.qkv null: that was done.
+  std::int64_t all_splits = 0;   // the sum over the launch's rows; 0: every row has `splits`
+  std::int32_t window = 0;       // number of visible tokens, including its own; 0: all
+  std::int32_t chunks = 0;       // not 0: chunks of `window` tokens; a token sees only its own chunk
+  float scale = 1, softcap = 0;  // scale: includes key_scale of 8-bit floats
+  // Decode by tiles, if each sequence has one row, also does the work of rope_and_write(), with the same bits
+  // in the cache; qkv is left unchanged. write.qkv null: rope_and_write() has already run.
   RopeAndWriteArgs write = {};
 };
 
-// Whole blocks. No block is the target of one pair and part of another.
+// Copies whole blocks. No block is the target of one pair and also part of another.
 struct CopyBlocksArgs {
   std::byte* cache = nullptr;
   const std::int32_t *from = nullptr, *to = nullptr;  // [gridDim.x]
   std::int64_t block_bytes = 0;                       // a multiple of 8
 };
 
-// Which tokens a sequence has: a line of counts for each that penalties need. counts[line, token]: how often
-// its output has the token, and in the highest bit whether its prompt has it.
+// The tokens of a sequence: one line of counts for each sequence whose penalties need it. counts[line,
+// token]: how often its output has the token; the highest bit says whether its prompt has it.
 struct CountRow {
-  std::int32_t line = 0, reset = 0;  // reset: nothing of the line is counted
-  std::int64_t first = 0;            // in CountTokensArgs::tokens: of the prompt, then of the output
+  std::int32_t line = 0, reset = 0;  // reset: the line is cleared first
+  std::int64_t first = 0;            // in CountTokensArgs::tokens: prompt tokens, then output tokens
   std::int32_t prompt = 0, output = 0;
 };
-// Rows of a step get the tokens that the step before has drawn: ids[to.row] = drawn[to.place].
+// Rows of a step receive the tokens drawn by the previous step: ids[to.row] = drawn[to.place].
 struct DrawnPlace {
   std::int32_t row = 0, place = 0;
 };
@@ -302,33 +304,34 @@ struct FillInTokensArgs {
   std::int32_t count = 0;
 };
 
-// When all that stands in front of it has ended, in nanoseconds of the device's clock.
+// The time at which all earlier work in the stream has ended, in nanoseconds of the device's clock.
 struct NoteTimeArgs {
   std::uint64_t* time = nullptr;
 };
 
 struct CountTokensArgs {
   std::uint32_t* counts = nullptr;
-  const CountRow* rows = nullptr;  // [gridDim.x]; lines differ
+  const CountRow* rows = nullptr;  // [gridDim.x]; all lines differ
   const std::int32_t* tokens = nullptr;
   std::int32_t vocabulary = 0;
 };
 
-// A change of one token's logit by a request's parameters, in this order. A token has at most one in a row.
+// A change of one token's logit by a request's parameters, applied in this order. At most one per token and
+// row.
 struct LogitEdit {
   std::int32_t token = 0;
   std::int32_t masked = 0;
   float bias = 0;
-  std::int32_t output_count = 0;  // drafts that have the token, which counts have not
-  float value = 0;                // room for what becomes of the logit
+  std::int32_t output_count = 0;  // number of draft tokens equal to `token`, not yet in the counts
+  float value = 0;                // scratch space for the new logit
 };
 struct EditRow {
   std::int32_t row = 0;                    // row of the logits
-  std::int32_t copy = -1;                  // line of EditLogitsArgs::copies: the row behind `mask`; or -1
+  std::int32_t copy = -1;                  // line of EditLogitsArgs::copies for the row after `mask`, or -1
   std::int32_t counts = -1;                // line of the sequence's counts, or -1
   std::int32_t first_edit = 0, edits = 0;  // in EditLogitsArgs::edits
-  // First words of masks with a bit for each token that may be drawn, or -1. Where the second and the edits
-  // leave nothing, the best of what the first leaves is drawn: EditLogitsArgs::best.
+  // Index of the first word of a mask with a bit for each token that may be drawn, or -1. If `allowed` and
+  // the edits leave no token, the best token that `mask` leaves is drawn: EditLogitsArgs::best.
   std::int64_t mask = -1, allowed = -1;
   float repetition = 1, frequency = 0, presence = 0;
 };
@@ -343,32 +346,33 @@ struct EditLogitsArgs {
   std::int32_t vocabulary = 0;
 };
 
-// A row's draws; as Sampler (sampler/sampler.h) has it.
+// The draws of a row, as in Sampler (sampler/sampler.h).
 struct DrawRow {
   std::int32_t row = 0;      // row of the logits
   float temperature = 0;     // 0: greedy
-  float min_p_distance = 0;  // from the largest logit to the least that stays; -infinity: off
+  float min_p_distance = 0;  // from the largest logit to the smallest that stays; -infinity: off
   float top_p = 1;
   std::int32_t top_k = 0;  // 0: off
   std::uint64_t seed = 0, first_stream = 0, position = 0;
-  // Index in SampleRowsArgs::tokens; candidate i is drawn from stream first + i.
+  // Index in SampleRowsArgs::tokens; candidate i is drawn from stream first_stream + i.
   std::int32_t first_draw = 0, draws = 1;
-  std::int32_t has_best = 0;  // SampleRowsArgs::best[row] is what a row without anything gives
+  std::int32_t has_best = 0;  // SampleRowsArgs::best[row] is the result if no token is left
 };
 struct SampleRowsArgs {
   const float* logits = nullptr;  // [rows, vocabulary]
   const DrawRow* rows = nullptr;  // [gridDim.x]
   const std::int32_t* best = nullptr;
-  std::uint64_t* groups = nullptr;  // [gridDim.x, token_groups()]: room for the best of each group of tokens
+  std::uint64_t* groups = nullptr;  // [gridDim.x, token_groups()]: scratch space for the best of each group
+                                    // of tokens
   std::int32_t* tokens = nullptr;
   std::int32_t vocabulary = 0;
 };
 
-// A row's log-probabilities: the normalizer, which a logit lies above by its log-probability; logit and rank
-// of tokens[first_token, first_token + tokens) into the same places of `scores`; and the `top` largest
+// Log-probabilities of a row: the normalizer, which is the logit minus its log-probability; logit and rank of
+// tokens[first_token, first_token + tokens), stored at the same indices of `scores`; and the `top` largest
 // logits.
 struct ScoreRow {
-  std::int32_t row = 0, copy = -1;  // the row of `copies`, if it is none of -1, else of `logits`
+  std::int32_t row = 0, copy = -1;  // copy: the row of `copies`; -1: the row is in `logits`
   std::int32_t first_token = 0, tokens = 0, first_top = 0, top = 0;
 };
 struct TokenScore {

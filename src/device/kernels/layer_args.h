@@ -1,25 +1,25 @@
 #pragma once
-// Arguments of the plain kernels that a layer's ops are made of (layer_*.cuh, layer_launches.h), as
-// kernel_args.h has those of the others. They take rows at any distance, and heads, windows and states of any
-// form: what has no fast kernel runs on these.
+// Arguments of the plain kernels that implement a layer's ops (layer_*.cuh, layer_launches.h); kernel_args.h
+// has those of the other kernels. They accept rows with any stride, and heads, windows and states of any
+// form: anything without a fast kernel runs on these.
 #include <cstdint>
 
 #include "device/kernels/kernel_args.h"
 
 namespace pagoda::device {
 
-// Rows of floats, `stride` elements from one to the next.
+// Rows of floats, with `stride` elements from one row to the next.
 struct StridedRows {
   float* data = nullptr;
   std::int64_t stride = 0;
 };
 
-// y[r, i] becomes, with v = vector[i], f = factor:
+// The new value of y[r, i], with v = vector[i], f = factor, a = a[r, i], b = b[r, i]:
 enum class RowOp : std::int32_t {
   zero,            // 0
   copy,            // a
   scale,           // f y
-  clip,            // y, no further from 0 than f
+  clip,            // y, clipped to [-f, f]
   cap,             // f tanh(y / f)
   squash,          // tanh(y / f)
   add,             // y + f a
@@ -46,16 +46,16 @@ struct RowOpArgs {
 };
 
 // Norms of groups of a row: out = (x - mean) / deviation * weight + bias. unit: x / sqrt(sum of squares +
-// eps). gate: silu(gate) is a factor, before or behind.
+// eps). gate: multiplies by silu(gate), before or after the norm.
 enum class GroupNorm : std::int32_t { none, rms, layer, unit };
 struct NormGroupsArgs {
   GroupNorm kind = GroupNorm::rms;
   StridedRows x = {}, out = {};    // may be the same
-  StridedRows gate = {};           // or none
+  StridedRows gate = {};           // optional
   const float* weight = nullptr;   // or null: 1
   const float* bias = nullptr;     // or null
   std::int32_t size = 0;           // elements of a group; grid.y groups follow each other
-  std::int32_t weight_stride = 0;  // from a group's weights to the next one's; 0: all have the same
+  std::int32_t weight_stride = 0;  // from a group's weights to the next group's; 0: all groups share them
   std::int32_t gate_first = 0;
   float eps = 0, scale = 1;
 };
@@ -77,15 +77,15 @@ struct FillRotationsArgs {
   std::int32_t pairs = 0;
 };
 
-// A row of `up` becomes gelu(gate - cutoff) * up where the gate is beyond the cutoff, else 0; the cutoff lies
-// `deviations` standard deviations above the mean of the row's gates.
+// A row of `up` becomes gelu(gate - cutoff) * up where the gate exceeds the cutoff, otherwise 0; the cutoff
+// is `deviations` standard deviations above the mean of the row's gates.
 struct SparseGateArgs {
   StridedRows gates = {}, up = {};
   std::int32_t width = 0;
   float deviations = 0;
 };
 
-// to = from at the root mean square of `like`. added: to = (to + that) / divisor.
+// to = from, scaled to the root mean square of `like`. added: to = (to + this) / divisor.
 struct MatchMagnitudeArgs {
   StridedRows from = {}, like = {}, to = {};
   std::int32_t width = 0, added = 0;
@@ -108,32 +108,32 @@ struct RecurrentGatesArgs {
   float least_step = 0, most_step = 0;
 };
 
-// The rotated parts of latent attention's rows (kernels/latent_input.h). grid.y: heads, and the row that is
-// kept.
+// The rotated parts of latent attention's rows (kernels/latent_input.h). grid.y: the query heads, then the
+// row that is kept in the cache.
 struct LatentRowsArgs {
   StridedRows queries = {}, kept = {}, out = {};
   std::int32_t num_heads = 0, query_size = 0, nope_size = 0, latent_size = 0, rope_size = 0;
 };
 
-// One sequence's rows of a batch, and its blocks from its first token on.
+// The rows of one sequence in a batch, and its blocks, beginning with its first token.
 struct SequenceRows {
   std::int32_t first_row = 0, num_rows = 0;
-  std::int32_t context = 0;  // tokens that its last row attends to
+  std::int32_t context = 0;  // number of tokens that its last row attends to
   const std::int32_t* table = nullptr;
 };
 
-// A layer's place in a paged cache, in bytes: of each KV head block_size slots of keys, then, value_offset
-// further, of values. In 8 bits a slot is padded to a multiple of 4, and the scales lie behind a head's
+// Location of a layer in a paged cache, in bytes: for each KV head, block_size slots of keys and, at
+// value_offset, of values. In 8 bits a slot is padded to a multiple of 4, and the scales follow a head's
 // slots.
 struct KvPlaces {
   std::byte* cache = nullptr;  // the layer in block 0
   std::int64_t block_bytes = 0, head_bytes = 0;
   std::int64_t value_offset = 0;  // 0: a value is the first elements of its key
   std::int32_t block_size = 0, head_size = 0;
-  float key_scale = 1, value_scale = 1;  // as CacheArgs has them
+  float key_scale = 1, value_scale = 1;  // as in CacheArgs
 };
 
-// Keys and values of rows into their slots. grid: (rows, KV heads).
+// Writes the keys and values of rows into their slots. grid: (rows, KV heads).
 struct WriteKvArgs {
   KvPlaces kv = {};
   StridedRows key = {}, value = {};
@@ -150,14 +150,14 @@ struct AttendArgs {
   const std::int32_t* row_sequences = nullptr;
   const float *sinks = nullptr, *slopes = nullptr;  // [query heads], or null
   std::int32_t num_query_heads = 0, num_kv_heads = 0, value_size = 0;
-  std::int32_t window = 0, chunks = 0;  // as AttentionArgs
-  std::int32_t both_ways = 0;           // sees tokens behind it, too, as many as before it
+  std::int32_t window = 0, chunks = 0;  // as in AttentionArgs
+  std::int32_t both_ways = 0;           // also sees as many tokens after it as before it
   float scale = 1, softcap = 0;
 };
 
-// States of sequences (kernels/sequence_state.h). pieces: addresses, of each sequence and of each store one
-// after the other.
-struct StateRows {  // without rows it is padding, which changes nothing
+// States of sequences (kernels/sequence_state.h). pieces: addresses, for one sequence and store after the
+// other.
+struct StateRows {  // without rows it is padding and changes nothing
   std::int32_t first_row = 0, num_rows = 0, num_drafts = 0, fresh = 0;
   std::int32_t first_store = 0, num_stores = 0;  // in StatesArgs::stores
   std::int32_t first_piece = 0, unused = 0;
@@ -206,7 +206,7 @@ struct RouteSparselyArgs {
   float* weights = nullptr;
   std::int32_t experts = 0, per_token = 0;
   float scale = 1, near = 0;
-  const std::int32_t* num_rows = nullptr;  // as RouteArgs
+  const std::int32_t* num_rows = nullptr;  // as in RouteArgs
 };
 
 // weights[i] *= scales[chosen[i]]

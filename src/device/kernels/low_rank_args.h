@@ -1,31 +1,31 @@
 #pragma once
 // Arguments of the kernels of low-rank adapters (low_rank.cuh): y += scale * B (A x) for the rows of a
-// product that have one, in factors of float or of bfloat16, as kernels/low_rank.h keeps them. All sums are
-// in float.
+// product that have an adapter, with factors in float or bfloat16, stored as in kernels/low_rank.h. All sums
+// are in float.
 #include "device/kernels/layer_args.h"
 
 namespace pagoda::device {
 
-// B of some outputs of a matrix, in strips of 16 outputs, [rank][16] each.
+// B for some outputs of a matrix, in strips of 16 outputs, [rank][16] each.
 struct LowRankPiece {
   const std::byte* left = nullptr;
   std::int32_t first_output = 0, outputs = 0;
   std::int32_t first_rank = 0, rank = 0;
   float scale = 1;
 };
-// The factors of one adapter for one matrix; of rank 0: it has none.
+// The factors of one adapter for one matrix; rank 0 if the adapter does not change the matrix.
 struct LowRankFactors {
   const std::byte* right = nullptr;  // A: [rank][width]
   const LowRankPiece* pieces = nullptr;
   std::int32_t rank = 0, width = 0, num_pieces = 0, bfloat16 = 0;
 };
-// A row that has an adapter, with that adapter's factors by the slots of matrices.
+// A row that has an adapter, with the factors of that adapter, indexed by the slot of the matrix.
 struct LowRankRow {
   const LowRankFactors* factors = nullptr;
   std::int64_t row = 0;
 };
 
-// A x of the row that is number n of `rows`: by rank, at u + n * most_ranks.
+// A x of the n-th of `rows`: indexed by rank, at u + n * most_ranks.
 struct LowRankArgs {
   const LowRankRow* rows = nullptr;
   StridedRows x = {}, y = {};

@@ -1,6 +1,6 @@
 #pragma once
-// The sums of a product of warpgroups as inline PTX names them: `s`, a thread's, of which four belong to each
-// eight columns, as operands; and as many words in the instruction's text.
+// The sums of a warpgroup product as inline PTX names them: `s`, the sums of a thread (four for each eight
+// columns), as operands; and the matching numbered words in the instruction's text.
 #define PAGODA_EIGHT(i) "+f"(s[i][0]), "+f"(s[i][1]), "+f"(s[i][2]), "+f"(s[i][3])
 #define PAGODA_EIGHTS_4(i) PAGODA_EIGHT(i), PAGODA_EIGHT(i + 1), PAGODA_EIGHT(i + 2), PAGODA_EIGHT(i + 3)
 #define PAGODA_EIGHTS(i) PAGODA_EIGHTS_4(i), PAGODA_EIGHTS_4(i + 4)
