@@ -1,5 +1,5 @@
 #pragma once
-// Every kernel of kernels.def.
+// Includes every kernel in kernels.def.
 #include "device/kernels/attention.cuh"
 #include "device/kernels/attention_bulk.cuh"
 #include "device/kernels/attention_tiles.cuh"

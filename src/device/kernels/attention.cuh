@@ -1,10 +1,10 @@
 #pragma once
-// Paged attention in its plain form (attention_tiles.cuh has that of tiles), for decode and for (chunked)
-// prefill. A context is cut into splits of kSplitTokens tokens by their positions. A warp goes through a
-// split token by token with the online softmax, and splits are added in ascending order. Decode spreads the
-// splits over warps (attend_splits, whose last block adds them up), prefill goes through them one after the
-// other (attend_rows): both call the same functions with the same numbers in the same order, so that a
-// token's bits do not depend on which of the two computed it, on the batch or on the chunks. Source:
+// Plain paged attention (attention_tiles.cuh has the form by tiles), for decode and (chunked) prefill. A
+// context is divided by position into splits of kSplitTokens tokens. A warp goes through a split token by
+// token with the online softmax, and splits are added in ascending order. Decode spreads the splits over
+// warps (attend_splits, whose last block adds them); prefill goes through them one after the other
+// (attend_rows). Both call the same functions with the same numbers in the same order. The bits of a token
+// therefore do not depend on which of the two computed it, on the batch or on the chunks. Source:
 // PagedAttention (SOSP'23) §4.1; online softmax: Milakov & Gimelshein 2018; fixed splits: Flash-Decoding.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
@@ -15,7 +15,7 @@ namespace pagoda::device::kernels {
 
 constexpr int kLaneElements = kMaxHeadSize / 32;
 
-// A softmax that is under way, of one row and head: elements lane, lane + 32, … of the weighted sum.
+// An unfinished softmax of one row and head: elements lane, lane + 32, … of the weighted sum.
 struct Softmax {
   float largest, sum;
   float values[kLaneElements];
@@ -27,9 +27,8 @@ __device__ __forceinline__ void begin(Softmax& state) {
   for (int i = 0; i < kLaneElements; ++i) state.values[i] = 0;
 }
 
-// How a softmax that is under way and a part that comes to it share their sum. Parts of nothing change
-// nothing. Decode's merge and prefill's loops, plain and by tiles, all add up by these two functions, splits
-// ascending.
+// The factors of an unfinished softmax and of a new part in their sum. Empty parts change nothing. Decode's
+// merge and prefill's loops, plain and by tiles, all add with these two functions, splits ascending.
 struct Shares {
   float keep, take;
   bool any;
@@ -46,7 +45,7 @@ __device__ __forceinline__ float merged(float value, float part, const Shares& s
   return shares.any ? fmaf(part, shares.take, value * shares.keep) : value;
 }
 
-// Stores element `column` of a row's head, or it and the next one.
+// Stores element `column` of a row's head, or that element and the next.
 __device__ __forceinline__ void store_attended(const AttentionArgs& args, int row, int head, int column,
                                                float value) {
   const int i = head * args.cache.head_size + column;
@@ -68,7 +67,7 @@ __device__ __forceinline__ void store_attended(const AttentionArgs& args, int ro
     store_whole(args.rounded + slab_place(args.slab_rows, row, i), pack(values.at[0], values.at[1]));
 }
 
-// Stores four columns of a row's head, from a multiple of four on: those that it has.
+// Stores four columns of a row's head, from a multiple of four on, as far as the head has them.
 __device__ __forceinline__ void store_attended(const AttentionArgs& args, int row, int head, int column,
                                                const FourFloats& values) {
   const bool twos = args.cache.head_size % 2 == 0;
@@ -83,7 +82,7 @@ __device__ __forceinline__ void store_attended(const AttentionArgs& args, int ro
 }
 
 struct RowAndHead {
-  int row, head, position, first;  // first: of the tokens that it sees
+  int row, head, position, first;  // first: of the tokens that the row sees
 };
 
 __device__ __forceinline__ RowAndHead row_and_head(const AttentionArgs& args, int head) {
@@ -96,12 +95,12 @@ __device__ __forceinline__ RowAndHead row_and_head(const AttentionArgs& args, in
   return {row, head, position, first};
 }
 
-// Rows that fill up a step to the number that a graph was captured with.
+// True for rows that pad a step to the number with which a graph was captured.
 __device__ __forceinline__ bool is_padding(const AttentionArgs& args, int row) {
   return args.tables[row] < 0;
 }
 
-// How many elements of a head a lane has.
+// Number of elements of a head that belong to this lane.
 __device__ __forceinline__ int lane_elements(const AttentionArgs& args) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return (args.cache.head_size - lane + 31) / 32;
@@ -145,17 +144,17 @@ __device__ __forceinline__ void attend_split(const AttentionArgs& args, const Ro
   }
 }
 
-// A sink is a first part without values.
+// A sink is an initial part without values.
 __device__ __forceinline__ void begin_total(const AttentionArgs& args, int head, float& largest, float& sum) {
   largest = args.sinks != nullptr ? args.sinks[head] : -INFINITY;
   sum = args.sinks != nullptr ? 1.0f : 0.0f;
 }
 
-// A zero is a positive one: whether parts of nothing were added does not show in its sign.
+// A zero is always positive: its sign does not show whether empty parts were added.
 __device__ __forceinline__ float quotient(float value, float sum, float scale = 1) {
   return value / sum * scale + 0.0f;
 }
-// The factor of sums of values as the cache has them.
+// The factor of sums of values as stored in the cache.
 template <class T>
 __device__ __forceinline__ float scale_of_values(const AttentionArgs& args) {
   return std::is_same_v<T, Float8> ? args.cache.value_scale : 1.0f;
@@ -167,15 +166,15 @@ __device__ __forceinline__ float* partial_of(const AttentionArgs& args, int head
   return args.partial + line * partial_line(args.cache.head_size);
 }
 
-// Adds up the splits [first, behind) of a row and KV head, all of which this block sees: `at_once` of them
-// come to shared memory, which has merge_shared_bytes(), one thread a query head finds their shares, and then
-// all threads add up four columns each. All threads of the block.
+// Adds the splits [first, behind) of a row and KV head, which are visible to this block. `at_once` of them
+// are copied to shared memory of merge_shared_bytes(), one thread per query head computes their factors, and
+// then all threads add four columns each. Called by all threads of the block.
 __device__ __forceinline__ void merge_splits(const AttentionArgs& args, int row, int kv_head, int first,
                                              int behind, int at_once, float* shared) {
   const int size = args.cache.head_size, group = args.num_query_heads / args.cache.num_kv_heads;
   const int thread = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
   const int line = partial_line(size), of_head = merged_head_floats(size, at_once), fours = (size + 3) / 4;
-  // Lines of a head's splits, then their shares; and [query heads][line]: sums of values, then the sum.
+  // Lines of a head's splits, then their factors; and [query heads][line]: sums of values, then the sum.
   float* const totals = shared + group * of_head;
   float largest = 0, sum = 0;
   if (thread < group) begin_total(args, kv_head * group + thread, largest, sum);
@@ -185,11 +184,11 @@ __device__ __forceinline__ void merge_splits(const AttentionArgs& args, int row,
       const float* const from = partial_of(args, kv_head * group + head, at);
       for (int i = 4 * (thread % 32); i < count * line; i += 4 * 32)
         copy_async(shared + head * of_head + i, from + i, true);
-      __syncwarp();  // some lanes have a piece more
+      __syncwarp();  // some lanes have one piece more
     }
     copies_commit();
     copies_wait<0>();
-    __syncthreads();  // all came
+    __syncthreads();  // all copies have arrived
     const auto shares_of = [&](int head) {
       return reinterpret_cast<Shares*>(shared + head * of_head + at_once * line);
     };
@@ -221,13 +220,13 @@ __device__ __forceinline__ void merge_splits(const AttentionArgs& args, int row,
       for (int k = 0; k < 4; ++k) total.at[k] = quotient(total.at[k], all, args.cache.value_scale);
       store_attended(args, row, kv_head * group + head, column, total);
     }
-    __syncthreads();  // and was read
+    __syncthreads();  // and have been read
   }
 }
 
-// The end of every block of splits: the last one of a row and KV head to come here adds up what all of them
-// have left. `each_block`: splits of a block; `shared_bytes` of memory, which is free once all
-// threads are here.
+// The end of every block of splits: the last block of a row and KV head to arrive adds the results of all of
+// them. `each_block`: splits per block; `shared_bytes`: size of shared memory, which is free once all threads
+// have arrived.
 __device__ __forceinline__ void merge_when_last(const AttentionArgs& args, int row, int first_token,
                                                 int position, int each_block, std::uint32_t shared_bytes) {
   PAGODA_SHARED(float, shared);
@@ -242,9 +241,8 @@ __device__ __forceinline__ void merge_when_last(const AttentionArgs& args, int r
         shared);
 }
 
-// A warp a query head of one KV head: they read the same keys. grid: (rows, KV heads, splits); block:
-// 32 * query heads of a KV head; shared: merge_shared_bytes(). Splits that a row has nothing of are left as
-// they are.
+// One warp per query head of one KV head: they read the same keys. grid: (rows, KV heads, splits); block: 32
+// * query heads of a KV head; shared: merge_shared_bytes(). Splits beyond a row's tokens are not written.
 template <class T>
 __device__ __forceinline__ void attend_splits(const AttentionArgs& args) {
   begin_kernel();
@@ -280,7 +278,7 @@ __global__ void __launch_bounds__(32 * kMaxHeadGroup, 1) attend_splits_fp8(Atten
   attend_splits<Float8>(args);
 }
 
-// Grid and block as attend_splits, without splits.
+// Grid and block as in attend_splits, without splits.
 template <class T>
 __device__ __forceinline__ void attend_rows(const AttentionArgs& args) {
   begin_kernel();

@@ -1,17 +1,16 @@
 #pragma once
-// Prefill's attention by warpgroups (wgmma): attend_tiles of attention_tiles.cuh for devices of compute
+// Prefill attention by warpgroups (wgmma): attend_tiles of attention_tiles.cuh for devices of compute
 // capability 9.0, for heads of 64 and of 128, over blocks of a multiple of eight tokens, in bfloat16 or in 8
-// bits (attention_bulk_eights.cuh). A block has the rows
-// of a tile, 64 of them a warpgroup that multiplies; the last warps bring keys and values of one split after
-// the other, by asynchronous copies, into a ring in shared memory, and wait for nobody but the ring. A
-// warpgroup has the scores of its rows with a split in registers, and so are the weights, from where they
-// are multiplied with the values. While it adds a split to what it has, its products of the next keys are
-// under way, and while it weighs, those of the other warpgroup.
+// bits (attention_bulk_eights.cuh). A block has the rows of a tile, 64 per multiplying warpgroup. The last
+// warps copy the keys and values of one split after the other, by asynchronous copies, into a ring in shared
+// memory, and wait only for the ring. A warpgroup holds the scores of its rows with a split in registers, and
+// likewise the weights, which are multiplied from there by the values. While it adds a split to its result,
+// its products with the next keys are in flight; while it computes weights, those of the other warpgroup are.
 //
 // The order of every sum is that of attend_tiles: products by steps of 16 from zero (warpgroup_words.cuh),
-// the softmax of a split by weigh_scores(), splits added ascending by merge(). So this is a form of the same
-// kernel and gives the same bits, which each device is asked for (attention_check.h). Tiles with most splits
-// go first. grid: (KV heads, tiles); block: kBulkThreads; shared: bulk_attention_bytes().
+// the softmax of a split by weigh_scores(), splits added in ascending order by merge(). So this is another
+// form of the same kernel with the same bits, which is tested on each device (attention_check.h). Tiles with
+// the most splits go first. grid: (KV heads, tiles); block: kBulkThreads; shared: bulk_attention_bytes().
 // Source: FlashAttention-3 (Shah et al. 2024).
 #include "device/kernels/attention_bulk_eights.cuh"
 #include "device/kernels/attention_splits.cuh"
@@ -22,17 +21,17 @@ namespace pagoda::device::kernels {
 template <int padded, class T>
 struct BulkAttention {
   static constexpr int kStages = bulk_attention_stages(padded, kEights<T>);
-  static constexpr int kHalves = padded / 64;  // a line has so many of 64 columns, 128 bytes
+  static constexpr int kHalves = padded / 64;  // a line has this many parts of 64 columns, 128 bytes
   static constexpr int kHalfBytes =
-      kSplitTokens * kSlabRowBytes;                         // a half of a split, and of a warpgroup's queries
+      kSplitTokens * kSlabRowBytes;                         // half of a split, and of a warpgroup's queries
   static constexpr int kPieceBytes = kHalves * kHalfBytes;  // keys, or values, of a split
-  // Pieces whose copies are under way while the next one's are started. What they leave of the ring is for
-  // those who multiply, of whom one may be a split behind the other.
+  // Pieces whose copies are in flight while those of the next one are started. The rest of the ring is for
+  // the multiplying warpgroups, one of which may be a split behind the other.
   static constexpr int kAhead = kStages - 4;
   static_assert(kAhead >= 2 && kStages % 2 == 0 && kSplitTokens == 64 && kBulkWarpgroups == 2);
 };
 
-// The ring as those who bring go through it, and those who multiply.
+// The ring, as the copying and the multiplying threads go through it.
 template <int padded, class T>
 struct AttentionRing {
   using Sizes = BulkAttention<padded, T>;
@@ -40,7 +39,7 @@ struct AttentionRing {
                        kCodeBytes = bulk_code_stages(padded) * kSplitTokens * padded;
   unsigned char *queries, *pieces;
   std::uint64_t *filled, *freed, *queried;
-  unsigned char* codes;  // a cache of 8 bits has them, and scales of kScales splits
+  unsigned char* codes;  // for a cache in 8 bits: codes, and scales of kScales splits
   SplitScales* scales;
   int place = 0;
   unsigned parity = 0;
@@ -70,7 +69,7 @@ template <int padded>
 __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const TileOfRows& tile,
                                              unsigned char* shared) {
   using Sizes = BulkAttention<padded, Bf16>;
-  // A thread has 16 bytes of every kAtOnce-th token.
+  // A thread copies 16 bytes of every kAtOnce-th token.
   constexpr int kChunks = padded / 8, kAtOnce = kBulkBringers / kChunks, kLines = kSplitTokens / kAtOnce;
   const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups, lane = thread % 32;
   const int line = thread / kChunks, chunk = thread % kChunks;
@@ -80,7 +79,7 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
       static_cast<std::int64_t>(args.cache.num_kv_heads) * args.cache.block_size * padded;
   const Bf16* const cache = static_cast<const Bf16*>(args.cache.cache);
   AttentionRing<padded, Bf16> ring(shared), behind(shared);
-  // The oldest piece that nobody was told of: its copies are there, and for the products.
+  // Signals the oldest piece not yet signalled: its copies have arrived and are visible to products.
   const auto tell = [&] {
     show_writes();
     arrive_at(behind.filled + behind.place, 0);
@@ -120,7 +119,7 @@ __device__ __forceinline__ void bring_splits(const AttentionArgs& args, const Ti
   for (int i = 0; i < started && i < Sizes::kAhead; ++i) tell();
 }
 
-// A warpgroup's queries, rounded, as the left matrix of its products: zeros where a tile has no row.
+// Writes a warpgroup's queries, rounded, as the left matrix of its products: zeros where a tile has no row.
 template <int padded>
 __device__ __forceinline__ void put_tile_queries(const AttentionArgs& args, const TileOfRows& tile,
                                                  int first_row, unsigned char* to) {
@@ -187,7 +186,7 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
     for (int i = 0; i < 4; ++i) values[n][i] = part[n][i] = 0;
   SplitScores scores = {};
   int token = tile.low / kSplitTokens * kSplitTokens;
-  // Pieces that go through the ring. Nobody hears of a place that is not filled again.
+  // Pieces that go through the ring. Places that are not filled again are not signalled as free.
   int left = 2 * ((tile.high - token) / kSplitTokens + 1);
   const auto free = [&] {
     if (lane == 0 && left > Sizes::kStages) arrive_at(behind.freed + behind.place, 0);
@@ -211,7 +210,7 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
                            kScaled ? ring.scales + of_split : nullptr);
     if constexpr (kScaled) {
       of_split = of_split + 1 == ring.kScales ? 0 : of_split + 1;
-      __syncwarp();  // all lanes have read them when a place is free the next time
+      __syncwarp();  // all lanes have read them before the place is freed again
     }
   };
   const auto start_part = [&] {
@@ -238,7 +237,7 @@ __device__ __forceinline__ void attend_rows_of_warpgroup(const AttentionArgs& ar
 #pragma unroll
       for (int i = 0; i < 4; ++i) values[n][i] = merged(values[n][i], part[n][i], shares[i / 2]);
   };
-  // Nothing is under way from one turn to the next, which the compiler could not follow.
+  // No product is in flight from one iteration to the next: the compiler could not track it.
   start_scores<padded>(queries, next_piece(), scores);
   weigh();
   for (token += kSplitTokens; token <= tile.high; token += kSplitTokens) {

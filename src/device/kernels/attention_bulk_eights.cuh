@@ -1,9 +1,9 @@
 #pragma once
-// How keys and values in 8 bits come to prefill's attention by warpgroups (attention_bulk.cuh): codes reach
-// shared memory as they lie there, by asynchronous copies that are several pieces ahead, and the thread that
-// has copied some makes them bfloat16, which holds them exactly, on their way into the ring. So it waits for
-// nobody but the ring, and those who multiply have what they have of a cache in bfloat16; scales of tokens
-// (attention_eights.cuh) lie beside the ring.
+// Copies keys and values in 8 bits for prefill attention by warpgroups (attention_bulk.cuh). Codes are copied
+// to shared memory unchanged, by asynchronous copies several pieces ahead. The thread that copied some of
+// them then widens these to bfloat16, which holds them exactly, and writes them to the ring. So it waits only
+// for the ring, and the multiplying warps see the same data as for a cache in bfloat16; the scales of tokens
+// (attention_eights.cuh) are stored beside the ring.
 #include "device/kernels/attention_eights.cuh"
 #include "device/kernels/warpgroup_words.cuh"
 
@@ -17,8 +17,8 @@ struct BulkEights {
   static_assert(kPieces > 2 && kSplitTokens % kAtOnce == 0);
 };
 
-// A thread's codes of a piece, 16 of every kAtOnce-th token: from where they lie to lines of a ring's piece,
-// as bring_splits() puts such of bfloat16. Threads that store at once lie in different banks.
+// Widens a thread's codes of a piece, 16 of every kAtOnce-th token, into lines of a piece of the ring, as
+// bring_splits() writes those in bfloat16. Threads that store at the same time use different banks.
 template <int padded, class T>
 __device__ __forceinline__ void widen_into_piece(const T* codes, unsigned char* piece, int line, int chunk) {
   using Sizes = BulkEights<padded>;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void widen_into_piece(const T* codes, unsigned char* 
   }
 }
 
-// A token's scale of keys, or of values, by each thread: zero where no row sees it.
+// Each thread has one token's scale of keys, or of values: zero if no row sees the token.
 template <class T, bool there = kScaleElements<T> != 0>
 struct TokenScale {
   float scale = 0;
@@ -62,17 +62,17 @@ struct TokenScale {
   }
 };
 template <class T>
-struct TokenScale<T, false> {  // there are none
+struct TokenScale<T, false> {  // no scales
   __device__ __forceinline__ void find(const AttentionArgs&, const TileOfRows&, int, int) {}
   __device__ __forceinline__ void put(SplitScales&, int) const {}
 };
 
-// bring_splits() of such a cache. Ring: AttentionRing.
+// bring_splits() for such a cache. Ring: AttentionRing.
 template <int padded, class T, class Ring>
 __device__ __forceinline__ void bring_eights(const AttentionArgs& args, const TileOfRows& tile,
                                              unsigned char* shared) {
   using Sizes = BulkEights<padded>;
-  static_assert(kBulkBringers == 2 * kSplitTokens);  // a scale each
+  static_assert(kBulkBringers == 2 * kSplitTokens);  // one scale per thread
   const int thread = static_cast<int>(threadIdx.x) - 128 * kBulkWarpgroups, lane = thread % 32;
   const int line = thread / Sizes::kChunks, chunk = thread % Sizes::kChunks;
   const std::int64_t values = values_behind<T>(args.cache);
@@ -81,7 +81,7 @@ __device__ __forceinline__ void bring_eights(const AttentionArgs& args, const Ti
   T* const codes = reinterpret_cast<T*>(ring.codes);
   const int begin = tile.low / kSplitTokens * kSplitTokens,
             pieces = 2 * ((tile.high - begin) / kSplitTokens + 1);
-  // `ahead`: places of the split that is copied next; `scale`: of the split that is put next.
+  // `ahead`: locations of the split that is copied next; `scale`: of the split that is widened next.
   std::int64_t ahead = find_eight<T>(args, tile, begin + 8 * (lane % 8));
   TokenScale<T> scale;
   scale.find(args, tile, begin, thread);

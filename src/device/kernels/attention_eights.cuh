@@ -1,24 +1,24 @@
 #pragma once
-// Attention by tiles over caches in 8 bits: codes of a head's slots come into shared memory as they lie
-// there, and become bfloat16, which holds them exactly, 16 tokens at a time in front of the products that
-// read them. What a token's codes are worth multiplies its score, and its weight as the values' matrix has
-// it; 8-bit floats have scales of the layer, which multiply all scores and the sums in the end. So there is
-// an order of sums for these caches, too, and all forms of attention_tiles.cuh have it.
+// Attention by tiles over caches in 8 bits. The codes of a head's slots are copied to shared memory unchanged
+// and widened to bfloat16, which holds them exactly, 16 tokens at a time before the products that read them.
+// A token's key scale multiplies its score; its value scale multiplies its weight in the product with the
+// values. 8-bit floats have scales of the layer, which multiply all scores and, at the end, the sums. So
+// these caches also have a fixed order of sums, which all forms of attention_tiles.cuh follow.
 #include "device/kernels/attention_heads.cuh"
 
 namespace pagoda::device::kernels {
 
-// Four codes in two registers.
+// Widens four codes into two registers.
 __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Int8*, std::uint32_t& first,
                                             std::uint32_t& second) {
-  constexpr float kOffset = 8388608.0f + 128.0f;  // codes are 128 too high once their first bit is turned
+  constexpr float kOffset = 8388608.0f + 128.0f;  // codes are 128 too high once their first bit is flipped
   const std::uint32_t turned = codes ^ 0x80808080u;
   first = pack(large_and_byte(turned, 0) - kOffset, large_and_byte(turned, 1) - kOffset);
   second = pack(large_and_byte(turned, 2) - kOffset, large_and_byte(turned, 3) - kOffset);
 }
 
-// Sign, exponent and fraction go to their places in bfloat16, and 2^120 makes up for the other bias, of
-// numbers below the smallest normal one, too.
+// Sign, exponent and fraction move to their places in bfloat16; 2^120 corrects the exponent bias, also for
+// subnormal numbers.
 __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Float8*, std::uint32_t& first,
                                             std::uint32_t& second) {
   constexpr std::uint32_t kBias = 0x7B807B80u;
@@ -27,14 +27,15 @@ __device__ __forceinline__ void widen_codes(std::uint32_t codes, const Float8*, 
   second = multiply_pair((high & 0x80008000u) | (high >> 4 & 0x07F007F0u), kBias);
 }
 
-// The lines of 16 tokens, `padded` codes each, into lines of bfloat16. A lane has the pieces that it has
-// copied (copy_lines), so that it waits for nobody; but for a line that the block has made, behind a barrier.
+// Widens the lines of 16 tokens, `padded` codes each, into lines of bfloat16. A lane widens the pieces that
+// it has copied itself (copy_lines), so that it need not wait for other lanes; except for a line made by the
+// block, after a barrier.
 template <int padded, class T>
 __device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* codes, Bf16* to) {
   constexpr int kPieces = padded / 16;
   const int lane = static_cast<int>(threadIdx.x % 32), piece = lane % kPieces;
   if (16 * piece >= cache.head_size) return;
-  // Lanes that store at once lie in different banks.
+  // Lanes that store at the same time use different banks.
   const int turn = kPieces >= 8 && lane / 4 % 2 != 0 ? 1 : 0;
 #pragma unroll
   for (int first = 0; first < 16; first += 32 / kPieces) {
@@ -57,8 +58,8 @@ __device__ __forceinline__ void widen_piece(const CacheArgs& cache, const T* cod
   }
 }
 
-// Scales of `lines` tokens from `token` on: lane i has those of tokens i and i + 32; zero where no row sees
-// one, or the cache has none yet.
+// Scales of `lines` tokens from `token` on: lane i has those of tokens i and i + 32; zero if no row sees the
+// token, or the cache does not have it yet.
 template <int lines, class T, bool there = kScaleElements<T> != 0>
 struct LineScales {
   static constexpr int kEach = (lines + 31) / 32;
@@ -76,7 +77,7 @@ struct LineScales {
       values[i] = *cache_scale(cache, block, true, tile.kv_head, slot);
     }
   }
-  // From the `first` of a split's on; but for `own`, which the block has made.
+  // Stores them from the split's token `first` on, except for `own`, which the block makes.
   __device__ __forceinline__ void put(SplitScales& to, int first, int own = -1) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
@@ -88,13 +89,13 @@ struct LineScales {
   }
 };
 template <int lines, class T>
-struct LineScales<lines, T, false> {  // there are none
+struct LineScales<lines, T, false> {  // no scales
   __device__ __forceinline__ void find(const AttentionArgs&, const TileOfRows&, int) {}
   __device__ __forceinline__ void put(SplitScales&, int, int = -1) const {}
 };
 
-// attend_tile_split() of attention_tiles.cuh. Shared: eight_splits_bytes(). The block's queries lie where its
-// first warp has 16 tokens in bfloat16 later.
+// attend_tile_split() of attention_tiles.cuh. Shared: eight_splits_bytes(). The block's queries are stored
+// where its first warp later has 16 tokens in bfloat16.
 template <int padded, class T>
 __device__ __forceinline__ void attend_eight_split(const AttentionArgs& args, const TileOfRows& tile) {
   using Sizes = TileSizes<padded>;
@@ -137,14 +138,14 @@ __device__ __forceinline__ void attend_eight_split(const AttentionArgs& args, co
   __syncthreads();
   std::uint32_t query[padded / 16][4];
   load_query_matrices<padded>(queries, lane, query);
-  __syncthreads();  // and were read
+  __syncthreads();  // and have been read
   if (!mine) return;
   const TileRow rows[2] = {tile_row(args, tile, lane / 4), tile_row(args, tile, lane / 4 + 8)};
   copies_wait<1>();
   SplitScores scores;
 #pragma unroll
   for (int n = 0; n < kSplitTokens / 16; ++n) {
-    __syncwarp();  // all have read the piece before
+    __syncwarp();  // all lanes have read the previous piece
     widen_piece<padded>(args.cache, keys + 16 * n * padded, wide);
     __syncwarp();
     multiply_16_keys<padded>(args, query, wide, n, scores);

@@ -1,9 +1,9 @@
 #pragma once
-// Decode's attention by tiles, and what it makes of a row's own heads in shared memory: the queries of a KV
-// head as the left matrix of products; and, where the launch does what rope_and_write() would have done
-// (AttentionArgs::write), the row's key and value as lines of a tile and into their slots. Only the block
-// that has the row's last split makes these two, and takes them from shared memory: nobody reads them in the
-// cache in the same launch.
+// The parts of decode attention by tiles that prepare a row's own heads in shared memory: the queries of a KV
+// head as the left matrix of products; and, if the launch includes the work of rope_and_write()
+// (AttentionArgs::write), the row's key and value as lines of a tile, also written to their slots. Only the
+// block with the row's last split makes these two, and it reads them from shared memory: no block reads them
+// from the cache in the same launch.
 #include "device/kernels/attention_splits.cuh"
 
 namespace pagoda::device::kernels {
@@ -11,27 +11,27 @@ namespace pagoda::device::kernels {
 template <class T>
 inline constexpr bool kEights = sizeof(T) == 1;
 
-// A tile of a row whose key and value the launch may have to make.
+// A tile of a row whose key and value may have to be made by this launch.
 template <int padded, class T>
 __device__ __forceinline__ TileOfRows own_tile(const AttentionArgs& args) {
   TileOfRows tile = tile_of_rows(args, static_cast<int>(blockIdx.x), 1, static_cast<int>(blockIdx.y));
   if (finishes_heads(padded, kEights<T>) && args.write.qkv != nullptr) tile.stored = tile.high - 1;
   return tile;
 }
-// Which of the tokens from `token` on is to be made: beyond all of a split, or negative, where it is none.
+// The line to be made among the tokens from `token` on: beyond all of a split, or negative, if there is none.
 __device__ __forceinline__ int own_line(const TileOfRows& tile, int token) {
   return tile.stored < tile.high ? tile.high - token : -1;
 }
 
-// The places of a row's own key and value in shared memory. floats: room for a head's, of 8 bits.
+// Where a row's own key and value are in shared memory. floats: space for a head in floats, for 8 bits.
 template <class T>
 struct OwnLines {
   SlotLine<T> key, value;
   float* floats;
 };
 
-// The block's queries, rounded, as a left matrix of 16 rows: zeros where there is no head or no element of
-// one. Heads that are not `finished` are left out.
+// Writes the block's queries, rounded, as a left matrix of 16 rows: zeros where there is no head or no
+// element of one. Heads that are not `finished` are left out.
 template <int padded>
 __device__ __forceinline__ void put_queries(const AttentionArgs& args, const TileOfRows& tile, bool finished,
                                             Bf16* query) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ void put_queries(const AttentionArgs& args, const Til
   }
 }
 
-// A row's own key or value on its way from `line`, where it has come, to its slot; with zeros in `line` where
-// a head has not all of its last 16 elements. By the warp that has made it.
+// Writes a row's own key or value from `line` to its slot, and zeros to `line` where a head lacks some of its
+// last 16 elements. Called by the warp that made the line.
 template <class T>
 __device__ __forceinline__ void put_own_line(const CacheArgs& cache, const TileOfRows& tile, bool value,
                                              const SlotLine<T>& line) {
@@ -71,8 +71,8 @@ __device__ __forceinline__ void put_own_line(const CacheArgs& cache, const TileO
     if (lane == 0) *slot.scale = *line.scale;
 }
 
-// The queries, keys and values of the block, by all of its warps; it sees them behind a barrier. has_last: it
-// has the row's last split, and with it the row's own key and value.
+// Writes the queries, keys and values of the block, by all of its warps; they are visible after a barrier.
+// has_last: the block has the row's last split, and therefore the row's own key and value.
 template <int padded, class T>
 __device__ __forceinline__ void put_heads(const AttentionArgs& args, const TileOfRows& tile, bool has_last,
                                           Bf16* query, const OwnLines<T>& own) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ void put_heads(const AttentionArgs& args, const TileO
   }
 }
 
-// The left matrices of a warp's products with keys.
+// Loads the left matrices of a warp's products with keys.
 template <int padded>
 __device__ __forceinline__ void load_query_matrices(const Bf16* queries, int lane,
                                                     std::uint32_t (&query)[padded / 16][4]) {

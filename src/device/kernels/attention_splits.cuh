@@ -1,7 +1,7 @@
 #pragma once
-// Parts of attention by tiles that its forms share (attention_tiles.cuh, attention_walk.cuh,
-// attention_bulk.cuh): the rows of a tile and what they see, the way of keys and values into shared memory,
-// and a split's scores, softmax and weighted sum of values.
+// Shared parts of the forms of attention by tiles (attention_tiles.cuh, attention_walk.cuh,
+// attention_bulk.cuh): the rows of a tile and the tokens that they see, the copies of keys and values into
+// shared memory, and a split's scores, softmax and weighted sum of values.
 #include "device/kernels/attention.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
@@ -9,26 +9,25 @@
 
 namespace pagoda::device::kernels {
 
-// `padded`: the head's size, made larger to one that is compiled.
+// `padded`: the head's size, rounded up to one that is compiled.
 template <int padded>
 struct TileSizes {
   static constexpr int kStride = tile_stride(padded);
-  static constexpr int kColumns =
-      padded < 128 ? padded : 128;  // columns of values that prefill's warp sums up
+  static constexpr int kColumns = padded < 128 ? padded : 128;  // columns of values that a prefill warp sums
   static constexpr int kWarpsOfRows = kTileWarps * kColumns / padded;
   static constexpr int kHalf = kSplitTokens * kStride;  // elements of a split's keys, and of its values
   static_assert(16 * kWarpsOfRows == tile_rows(padded) && kSplitTokens == 16 * kTileWarps);
 };
 
-// A thread's part of the warp's 16 rows: two of them, lane / 4 and 8 further; of 8 columns, 2 * (lane % 4)
-// and the next.
+// A thread's part of the warp's 16 rows: two of them, lane / 4 and lane / 4 + 8; in each 8 columns, 2 * (lane
+// % 4) and the next.
 struct TileRow {
   bool there;
   int row, head, position, first;
   float slope;
 };
 
-// The sums of a thread's two rows: values[n] of the n-th 8 columns, of the first row, then of the second.
+// The sums of a thread's two rows: values[n] for the n-th 8 columns, of the first row, then of the second.
 template <int padded>
 struct TileSums {
   float largest[2], sum[2];
@@ -42,9 +41,10 @@ __device__ __forceinline__ int first_seen(const AttentionArgs& args, int positio
   return position >= args.window ? position - args.window + 1 : 0;
 }
 
-// A tile: `count` of the launch's rows from `begin` on, which are of one sequence and in the order of their
-// positions; what they see lies in [low, high], and all of them see what lies in [all_from, all_to]. The
-// cache has tokens up to `stored`: `high`, or one less where the launch makes the last one (own_tile()).
+// A tile: `count` of the launch's rows from `begin` on, which belong to one sequence and are ordered by
+// position. The tokens that any of them sees are in [low, high], and those that all of them see are in
+// [all_from, all_to]. The cache has tokens up to `stored`: `high`, or one less if the launch makes the last
+// one (own_tile()).
 struct TileOfRows {
   int begin, count, kv_head, low, high, all_from, all_to, stored;
   const int* table;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void load_queries(const AttentionArgs& args, const Ti
     }
 }
 
-// Elements that 16 bytes of a cache are, and from a key's head to the value's of the same number.
+// Elements of a cache in 16 bytes; and from a key's head to the value's of the same head.
 template <class T>
 inline constexpr int kPieceElements = 16 / static_cast<int>(sizeof(T));
 template <class T>
@@ -106,15 +106,15 @@ __device__ __forceinline__ std::int64_t values_behind(const CacheArgs& cache) {
 }
 
 // Element offsets of the keys of `lines` tokens from `token` on, which a warp is about to copy: lane i has
-// those of tokens i and i + 32. kUnseen: no row sees it, and nothing is read. kOwnLine: the block itself
-// makes the line, where it `owns` any.
+// those of tokens i and i + 32. kUnseen: no row sees the token, and nothing is read. kOwnLine: the block
+// itself makes the line, if it `owns` any.
 constexpr std::int64_t kUnseen = -1, kOwnLine = -2;
 template <int lines, bool owns = false>
 struct SplitLines {
   std::int64_t keys[(lines + 31) / 32];
 };
 
-// The same of the first of eight tokens from `token` on, which are of one block.
+// Likewise for the first of eight tokens from `token` on, which are in one block.
 template <class T>
 __device__ __forceinline__ std::int64_t find_eight(const AttentionArgs& args, const TileOfRows& tile,
                                                    int token) {
@@ -147,9 +147,9 @@ __device__ __forceinline__ SplitLines<lines, owns> find_lines(const AttentionArg
   return found;
 }
 
-// Starts the warp's copies of the keys, or of the values, of `lines` of those tokens, from token `begin` of
-// them on, to lines `stride` elements apart. Zero are tokens that no row sees, and what a head has not of its
-// last 16 elements.
+// Starts the warp's copies of the keys, or of the values, of `lines` of those tokens, starting with their
+// token `begin`, to lines `stride` elements apart. Tokens that no row sees are zero, and so are elements that
+// a head lacks in its last 16.
 template <int padded, int lines, int stride, class T, int all, bool owns>
 __device__ __forceinline__ void copy_lines(const AttentionArgs& args, const SplitLines<all, owns>& found,
                                            int begin, bool values, T* to) {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void copy_lines(const AttentionArgs& args, const Spli
   copy_lines<padded, lines, TileSizes<padded>::kStride>(args, found, begin, values, to);
 }
 
-// The largest, or the sum, of the four lanes that share a row.
+// The maximum, or the sum, over the four lanes that share a row.
 __device__ __forceinline__ float largest_of_row(float x) {
   for (int other = 1; other < 4; other *= 2) {
     const float there = __shfl_xor_sync(kAllLanes, x, other);
@@ -204,7 +204,7 @@ __device__ __forceinline__ void multiply_16_keys(const AttentionArgs& args,
     multiply_matrices(scores[2 * n + 1], query[k], {pairs[2], pairs[3]});
   }
 }
-// The same of all of a split's keys.
+// Likewise for all keys of a split.
 template <int padded>
 __device__ __forceinline__ void multiply_keys(const AttentionArgs& args,
                                               const std::uint32_t (&query)[padded / 16][4], const Bf16* keys,
@@ -214,7 +214,7 @@ __device__ __forceinline__ void multiply_keys(const AttentionArgs& args,
     multiply_16_keys<padded>(args, query, keys + 16 * n * TileSizes<padded>::kStride, n, scores);
 }
 
-// 2^x as an instruction has it: within two units in the last place, which bfloat16 does not show.
+// 2^x as the instruction computes it: within two units in the last place, which bfloat16 does not show.
 __device__ __forceinline__ float power_of_two(float x) {
 #ifdef __CUDACC__
   float power;
@@ -231,8 +231,7 @@ struct SplitScales {
 };
 
 // A split's softmax: weights of its tokens in bfloat16, as the left matrices of products. `whole`: all rows
-// see all of its tokens. `scales`: scores are those of codes, and so are the values that are to be weighed;
-// or null.
+// see all of its tokens. `scales`: the scales of codes, to be applied to scores and values; or null.
 struct SplitWeights {
   float largest[2], sum[2];
   std::uint32_t weights[kSplitTokens / 16][4];
@@ -250,7 +249,7 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
 #pragma unroll
       for (int i = 0; i < 4; ++i) scores[n][i] *= two.at[i % 2];
     }
-  // Scores that nothing else is done to are scaled with the power of two that weighs them.
+  // Scores without any other change are scaled together with the power of two that gives their weights.
   const bool scaled = args.softcap > 0 || args.slopes != nullptr || !(args.scale > 0);
   const float unit = scaled ? 1 : args.scale, power = unit * kLog2E;
   const int own = token + 2 * (lane % 4);
@@ -283,7 +282,7 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
     top = largest_of_row(top);
     out.largest[h] = top * unit;
     out.sum[h] = 0;
-    const float base = top == -INFINITY ? 0 : top * power;  // a row that sees nothing of it
+    const float base = top == -INFINITY ? 0 : top * power;  // the row sees no token of it
 #pragma unroll
     for (int i = 0; i < kSplitTokens / 4; ++i) {
       float& score = scores[i / 2][2 * h + i % 2];
@@ -305,7 +304,7 @@ __device__ __forceinline__ SplitWeights weigh_scores(const AttentionArgs& args, 
   for (int h = 0; h < 2; ++h) out.sum[h] = sum_of_row(out.sum[h]);
   return out;
 }
-// Stores the last two numbers of what merge_splits() adds to that of others.
+// Stores the last two numbers that merge_splits() needs from a split.
 __device__ __forceinline__ void store_softmax(const AttentionArgs& args, const TileRow (&rows)[2], int split,
                                               const SplitWeights& weights) {
 #pragma unroll
@@ -317,7 +316,7 @@ __device__ __forceinline__ void store_softmax(const AttentionArgs& args, const T
     }
 }
 
-// Adds 16 columns of the values of 16 tokens, which begin at `values`, by their weights.
+// Adds 16 columns of the values of 16 tokens, which begin at `values`, multiplied by their weights.
 template <int padded>
 __device__ __forceinline__ void add_16_values(const std::uint32_t (&weights)[4], const Bf16* values,
                                               float (&first)[4], float (&second)[4]) {
@@ -338,8 +337,8 @@ __device__ __forceinline__ void multiply_values(const SplitWeights& weights, con
     add_16_values<padded>(weights.weights[k], values + 16 * k * TileSizes<padded>::kStride, part[0], part[1]);
 }
 
-// attend(args, ...), compiled once more for heads that have no less than `padded`: without the branches that
-// others need, loads are ahead of the products that take them.
+// attend(args, ...), compiled once more for heads of exactly `padded` elements: without the branches for
+// smaller heads, loads run ahead of the products that use them.
 #define PAGODA_OF_KNOWN_SIZE(padded, attend, ...)     \
   if (args.cache.head_size == padded) {               \
     AttentionArgs known = args;                       \

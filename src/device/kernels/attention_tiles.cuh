@@ -1,20 +1,20 @@
 #pragma once
 // Paged attention by tiles of matrix products, bfloat16, for decode and for chunked prefill: sm_80 and up. A
-// tile has rows of one sequence and the query heads of one KV head, packed one behind the other (row i of a
-// tile: its token i / group, query head i % group), 16 of them a warp. The context is cut into splits of
-// kSplitTokens at multiples of that, each with a softmax of its own: its largest score, weights rounded to
-// bfloat16, and a chain over its tokens. Splits are added in ascending order by merge() of attention.cuh.
-//   decode   a warp a split of one row, which it copies for itself; the row's last block adds them up. Where
-//   there are enough rows, a block walks a whole context instead:
-//            attention_walk.cuh
-//   prefill  a block of kTileWarps warps goes through the splits; the copies of the next one's keys and
-//            values are under way while it computes
+// tile has rows of one sequence and the query heads of one KV head, packed (row i of a tile: its token i /
+// group, query head i % group), 16 rows per warp. The context is divided into splits of kSplitTokens at
+// multiples of that, each with its own softmax: its largest score, weights rounded to bfloat16, and a chain
+// over its tokens. Splits are added in ascending order by merge() of attention.cuh.
+//   decode   one warp per split of one row, which copies its own split; the row's last block adds them. If
+//   there
+//            are enough rows, a block walks a whole context instead: attention_walk.cuh
+//   prefill  a block of kTileWarps warps goes through the splits; the copies of the next split's keys and
+//            values are in flight while it computes
 //
-// A row of a product depends on its own row of the left matrix alone, and a split of which a row sees nothing
-// leaves that row as it is. So a token's bits do not depend on what else is in its tile, on the chunk, or on
-// which of the two kernels computed it. That a product's rows do not see each other is true of the documented
-// operation; kernel tests ask each device for it. Queries and weights are rounded to bfloat16 on their way
-// into the products, so that results are not the plain kernels' bits. Heads: multiples of 8 up to 256.
+// A row of a product depends only on its own row of the left matrix, and a split of which a row sees nothing
+// does not change that row. So a token's bits do not depend on the other rows in its tile, on the chunk, or
+// on which of the two kernels computed it. That the rows of a product are independent follows from the
+// documented operation; kernel tests check it on each device. Queries and weights are rounded to bfloat16
+// before the products, so results differ from the bits of the plain kernels. Heads: multiples of 8 up to 256.
 // Source: FlashAttention-2 (Dao 2023); fixed splits: Flash-Decoding.
 #include "device/kernels/attention_eights.cuh"
 
@@ -24,7 +24,7 @@ namespace pagoda::device::kernels {
 template <int padded>
 struct SplitPlace {
   int split, token;
-  bool mine;  // the row sees something of it
+  bool mine;  // the row sees some of its tokens
   Bf16 *keys, *values, *queries;
 };
 template <int padded>
@@ -40,7 +40,7 @@ __device__ __forceinline__ SplitPlace<padded> split_place(const TileOfRows& tile
           .queries = shared + split_warps(padded) * 2 * TileSizes<padded>::kHalf};
 }
 
-// Begins a warp's copies, and makes the block's heads meanwhile.
+// Starts a warp's copies, and prepares the block's heads in the meantime.
 template <int padded>
 __device__ __forceinline__ void begin_tile_split(const AttentionArgs& args, const TileOfRows& tile) {
   const auto place = split_place<padded>(tile, static_cast<int>(threadIdx.x / 32));
@@ -60,7 +60,7 @@ __device__ __forceinline__ void begin_tile_split(const AttentionArgs& args, cons
   __syncthreads();
 }
 
-// A warp a split of a row. What the warps leave for each other is where attend_splits leaves it.
+// One warp per split of a row. The warps store their partial results where attend_splits does.
 template <int padded>
 __device__ __forceinline__ void attend_tile_split(const AttentionArgs& args, const TileOfRows& tile) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -93,8 +93,9 @@ __device__ __forceinline__ void attend_tile_split(const AttentionArgs& args, con
   }
 }
 
-// Tile t is rows [tiles[t], tiles[t + 1]) of the launch's. grid: (tiles, KV heads); block: 32 * kTileWarps;
-// shared: tile_shared_bytes(), and of 8 bits codes of a split, and scales: eight_tile_bytes().
+// Tile t has rows [tiles[t], tiles[t + 1]) of the launch's rows. grid: (tiles, KV heads); block: 32 *
+// kTileWarps; shared: tile_shared_bytes(); for 8 bits eight_tile_bytes(), which adds codes of a split and
+// scales.
 template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
   using Sizes = TileSizes<padded>;
@@ -152,10 +153,10 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
     copies_wait<1>();
     widen(false);
-    __syncthreads();  // all keys are there
+    __syncthreads();  // all keys have arrived
     SplitScores scores_of;
     if (has_rows) multiply_keys<padded>(args, query, keys, scores_of);
-    __syncthreads();  // and were read
+    __syncthreads();  // and have been read
     if (!last) copy(lines, false);
     if (last)
       copies_wait<0>();
@@ -163,7 +164,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
       copies_wait<1>();
     widen(true);
     of_lines.put(scales, own);
-    __syncthreads();  // all values are there
+    __syncthreads();  // all values have arrived
     if (has_rows) {
       const SplitWeights weights = weigh_scores(args, rows, token, tile.all_see_split(token), scores_of,
                                                 kScaleElements<T> != 0 ? &scales : nullptr);
@@ -183,7 +184,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
         }
       }
     }
-    __syncthreads();  // and were read
+    __syncthreads();  // and have been read
     if (!last) copy(lines, true);
   }
   const float scale = scale_of_values<T>(args);
@@ -199,7 +200,7 @@ __device__ __forceinline__ void attend_tiles(const AttentionArgs& args) {
     }
 }
 
-// A block's splits of a row and KV head, and the sum of all of them where it is the last to have any. grid:
+// A block's splits of a row and KV head; the last block to finish also computes the sum of all splits. grid:
 // (rows, KV heads, splits / split_warps()); block: 32 * split_warps(); shared: tile_splits_bytes() or
 // eight_splits_bytes().
 template <int padded, class T = Bf16>
@@ -215,7 +216,7 @@ __device__ __forceinline__ void attend_tile_splits(const AttentionArgs& args) {
     begin_tile_split<padded>(args, tile);
     if constexpr (padded <= 128) {
       PAGODA_OF_KNOWN_SIZE(padded, attend_tile_split, tile)
-    } else {  // there are no registers for more
+    } else {  // not enough registers for the other form
       attend_tile_split<padded>(args, tile);
     }
   }

@@ -1,10 +1,10 @@
 #pragma once
-// Decode's attention by tiles where the rows alone keep the device busy: a block walks the whole context of a
-// row and KV head, and nothing of it goes through memory twice, as the parts of attend_tile_splits do. Each
-// warp has every kTileWarps-th split of the context and a ring of pieces of its own, 16 tokens of keys or of
-// values each, which it fills and empties without waiting for another warp. Then the warps add their splits
-// to the block's sum one after the other, in ascending order, by merge() of attention.cuh: the bits are those
-// of attend_tile_splits and attend_tiles. Source: FlashAttention-2 (Dao 2023); the order of sums:
+// Decode attention by tiles, for enough rows to keep the device busy: a block walks the whole context of a
+// row and KV head, and no partial results go through memory, unlike in attend_tile_splits. Each warp has
+// every kTileWarps-th split of the context and its own ring of pieces, 16 tokens of keys or of values each,
+// which it fills and empties without waiting for other warps. Then the warps add their splits to the block's
+// sum one after the other, in ascending order, by merge() of attention.cuh: the bits are those of
+// attend_tile_splits and attend_tiles. Source: FlashAttention-2 (Dao 2023); the order of sums:
 // attention_tiles.cuh.
 #include "device/kernels/attention_eights.cuh"
 
@@ -15,9 +15,9 @@ struct WalkSizes {
   static constexpr int kStages = kEights<T> ? eight_walk_stages(padded) : walk_stages(padded);
   static constexpr int kLine = kEights<T> ? padded : TileSizes<padded>::kStride;
   static constexpr int kPiece = 16 * kLine;                 // elements
-  static constexpr int kPieces = 2 * kSplitTokens / 16;     // a split has: its keys, then its values
-  static constexpr int kTotalStride = tile_stride(padded);  // floats from a row's sums to the next one's
-  static_assert(kPieces % kStages == 0 && kStages >= 2);    // a piece's place is known when it is compiled
+  static constexpr int kPieces = 2 * kSplitTokens / 16;     // per split: its keys, then its values
+  static constexpr int kTotalStride = tile_stride(padded);  // floats from a row's sums to the next row's
+  static_assert(kPieces % kStages == 0 && kStages >= 2);    // a piece's place is known at compile time
 };
 
 // The block's sums of its rows, one for each query head, in shared memory.
@@ -26,7 +26,7 @@ struct WalkTotal {
   float* values;         // [query heads of the KV head][kTotalStride]
 };
 
-// Adds a warp's split to the block's sums. One warp at a time, between barriers.
+// Adds a warp's split to the block's sums. Called by one warp at a time, between barriers.
 template <int padded>
 __device__ __forceinline__ void add_split(const TileRow (&rows)[2], const SplitWeights& weights,
                                           const float (&part)[padded / 8][4], int size,
@@ -61,8 +61,7 @@ __device__ __forceinline__ void add_split(const TileRow (&rows)[2], const SplitW
   }
 }
 
-// grid: (rows, KV heads); block: 32 * kTileWarps; shared: walk_shared_bytes(), of 8 bits
-// eight_walk_bytes().
+// grid: (rows, KV heads); block: 32 * kTileWarps; shared: walk_shared_bytes(), for 8 bits eight_walk_bytes().
 template <int padded, class T = Bf16>
 __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   using Sizes = WalkSizes<padded, T>;
@@ -72,8 +71,8 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   if (is_padding(args, args.rows[blockIdx.x])) return;
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = args.num_query_heads / args.cache.num_kv_heads, size = args.cache.head_size;
-  // The row's own lines, which the piece that they belong to gets when it came; and which that is, and where
-  // in it.
+  // The row's own lines, which are copied to their piece when it arrives; then the number of that piece, and
+  // the place in it.
   float* const own_scales = reinterpret_cast<float*>(own_lines + 2 * padded);
   int* const own_piece = reinterpret_cast<int*>(own_scales + 2);
   const OwnLines<T> own = {.key = {own_lines, own_scales},
@@ -86,7 +85,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   total.sum = total.largest + kMaxHeadGroup;
   total.values = total.sum + kMaxHeadGroup;
   T* const ring = shared + warp * kStages * Sizes::kPiece;
-  // This warp's scales and its 16 tokens in bfloat16, where the cache has 8 bits.
+  // This warp's scales and its 16 tokens in bfloat16, if the cache has 8 bits.
   auto* const all_scales = reinterpret_cast<SplitScales*>(total.values + group * Sizes::kTotalStride);
   SplitScales& scales = all_scales[warp];
   Bf16* const wide =
@@ -94,7 +93,7 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
   const TileOfRows tile = own_tile<padded, T>(args);
   const int last = tile.high / kSplitTokens;
   int split = tile.low / kSplitTokens + warp;
-  // Piece `piece` of a split, and those of the next one, if there is one: of `ahead`.
+  // The lines of this split's pieces, and of the next split's, if any: `ahead`.
   auto lines = find_lines<kSplitTokens, T, kOwns>(args, tile, split * kSplitTokens), ahead = lines;
   LineScales<kSplitTokens, T> scales_ahead;
   scales_ahead.find(args, tile, split * kSplitTokens);
@@ -135,7 +134,8 @@ __device__ __forceinline__ void attend_tile_walk(const AttentionArgs& args) {
     scales_ahead.find(args, tile, (split + kTileWarps) * kSplitTokens);
     SplitWeights weights;
     float part[padded / 8][4];
-    // The piece that came, once all lanes are done with the one before, whose place the next copy takes.
+    // The piece that has arrived, once all lanes are done with the previous one, whose place the next copy
+    // takes.
     const auto next_piece = [&](int piece) -> const Bf16* {
       copies_wait<kStages - 2>();
       __syncwarp();

@@ -1,20 +1,20 @@
 #pragma once
-// How products by warpgroups go from tile to tile, and how what they read comes to them: stages of k go
-// through a ring in shared memory. Some warps of a block multiply, the others bring: x by bulk copies to all
-// blocks of the cluster, which have the same rows; and weights by asynchronous copies, which arrive by
-// themselves. A fence between what threads and copies write and what products read waits for all that its own
-// thread has under way. So copies have a thread that does nothing else than to wait for them, fence, and
-// tell. Blocks stay: a cluster goes from tile to tile, and what brings is ahead of what multiplies and
-// stores. Which warps multiply what, and how the sums are stored, is each product's: linear_bulk.cuh,
-// linear_narrow.cuh, linear_float8.cuh.
+// Shared parts of products by warpgroups: the order of tiles, and the copies of their inputs. Stages of k go
+// through a ring in shared memory. Some warps of a block multiply; the others copy: x by bulk copies to all
+// blocks of the cluster, which have the same rows; and weights by asynchronous copies, which arrive at a
+// barrier by themselves. A fence between the writes of threads and copies and the reads of products waits for
+// everything that its own thread has in flight. Therefore a separate thread waits for the copies, executes
+// the fence, and signals; it does nothing else. Blocks are persistent: a cluster goes from tile to tile, and
+// its copying warps run ahead of its multiplying and storing warps. The division of products among warps and
+// the stores of sums are specific to each product: linear_bulk.cuh, linear_narrow.cuh, linear_float8.cuh.
 #include "device/kernels/linear_tiles.cuh"
 #include "device/kernels/warpgroup_words.cuh"
 
 namespace pagoda::device::kernels {
 
-// The tiles of a cluster, one after the other: neighbours have the same columns and other rows, up to
-// kGroup, and then the next columns. So clusters which run side by side read few rows of the weights and of
-// x again and again, and the L2 holds both; all rows of x may be more than it does.
+// The sequence of tiles of a cluster: neighbours have the same columns and other rows, up to kGroup, and then
+// the next columns. So clusters that run at the same time repeatedly read few rows of the weights and of x,
+// which both fit into the L2; all rows of x may not.
 template <ProductTile tile, bool gated = false>
 struct BulkTiles {
   static constexpr int kOfBlock = gated ? tile.columns / 2 : tile.columns, kGroup = 8,
@@ -29,7 +29,7 @@ struct BulkTiles {
   __device__ __forceinline__ bool is_there() const { return number < count(); }
   __device__ __forceinline__ void next() { number += step; }
   __device__ __forceinline__ int left() const { return is_there() ? (count() - 1 - number) / step + 1 : 0; }
-  // The group's first tile of rows, and how many it has.
+  // The first tile of rows in the group, and the number of them in the group.
   __device__ __forceinline__ int group() const { return number / (kGroup * of_columns) * kGroup; }
   __device__ __forceinline__ int in_group() const {
     return of_rows - group() < kGroup ? of_rows - group() : kGroup;
@@ -43,8 +43,8 @@ struct BulkTiles {
   }
 };
 
-// The ring: barriers at which a place is filled, and free again, and at which asynchronous copies arrive
-// before it is filled; and who goes from place to place.
+// The ring: its barriers, at which a place is filled, at which it is free again, and at which asynchronous
+// copies arrive before it is filled; and the current place.
 template <int places, int stage_bytes>
 struct Ring {
   unsigned char* stages;
@@ -56,8 +56,8 @@ struct Ring {
         filled(reinterpret_cast<std::uint64_t*>(shared + places * stage_bytes)),
         freed(filled + places),
         copied(freed + places) {}
-  // `widens`: all who bring fill a place, else who tells does; and who expects x. `readers`: warps that
-  // multiply, of all blocks.
+  // `widens`: every copying thread signals `filled`, otherwise only the signalling thread; in both cases also
+  // the thread that expects x. `readers`: number of multiplying warps in all blocks.
   __device__ __forceinline__ void make_barriers(bool widens, unsigned readers) const {
     for (int i = 0; i < places; ++i) {
       make_arrivals(filled + i, (widens ? kBulkBringers : 1) + 1);
@@ -71,10 +71,10 @@ struct Ring {
     if (place == 0) parity ^= 1;
   }
 };
-// A block's part of x for all of its cluster, stage after stage of a tile.
+// Copies a block's part of x to its whole cluster, stage after stage of a tile.
 template <ProductTile tile, class Sizes>
 struct SharedRows {
-  static constexpr int kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+  static constexpr int kShare = tile.rows / tile.cluster;  // rows that a block copies to all blocks
   const unsigned char* from;
   std::int64_t slab;
   int first, lines;
@@ -88,7 +88,7 @@ struct SharedRows {
     lines = there - first < kShare ? there - first : kShare;
     expected = static_cast<unsigned>(Sizes::kSlabs * there * kSlabRowBytes);
   }
-  // By one thread, to whom the stage is free in all blocks.
+  // Called by one thread, once the stage is free in all blocks.
   __device__ __forceinline__ void start(unsigned char* stage, std::uint64_t* barrier) {
     expect_arrivals(barrier, expected);
     if (lines > 0)
@@ -100,7 +100,7 @@ struct SharedRows {
   }
 };
 
-// Brings x, by one thread.
+// Copies x. Called by one thread.
 template <ProductTile tile, bool gated, class Sizes, class Ring>
 __device__ __forceinline__ void bring_rows(const LinearArgs& args, Ring ring) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
@@ -115,7 +115,7 @@ __device__ __forceinline__ void bring_rows(const LinearArgs& args, Ring ring) {
   }
 }
 
-// Tells of copies that are there, by one thread.
+// Signals copies that have arrived. Called by one thread.
 template <ProductTile tile, bool gated, class Ring>
 __device__ __forceinline__ void tell(const LinearArgs& args, Ring ring) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
@@ -133,10 +133,10 @@ template <ProductTile tile, bool gated, class Sizes, class T>
 struct BulkCopies {
   static constexpr int kPieces = kSlabRowBytes / 16, kLines = kBulkCopiers / kPieces,
                        kCount = tile.columns / kLines;
-  static_assert(kLines == 8);  // and eight rows of a gate lie before those of what it opens
+  static_assert(kLines == 8);  // and eight rows of a gate precede the matching rows of up
   const unsigned char* from;
   std::int64_t step, opened;
-  int to, count, left;  // count: lines of this thread that there are; left: bytes of a line
+  int to, count, left;  // count: existing lines of this thread; left: remaining bytes of a line
 
   __device__ __forceinline__ BulkCopies(const LinearArgs& args, int first, int thread) {
     const int line = thread / kPieces, piece = thread % kPieces, row = first + line;
@@ -154,7 +154,7 @@ struct BulkCopies {
       const int which = gated ? j / 2 : j;
       const unsigned char* const line = from + which * step + (gated ? j % 2 * opened : 0);
 #pragma unroll
-      for (int slab = 0; slab < Sizes::kSlabs; ++slab)  // nothing is read where no line is there
+      for (int slab = 0; slab < Sizes::kSlabs; ++slab)  // nothing is read for lines that do not exist
         copy_async(stage + to + slab * Sizes::kSlabBytes + j * kLines * kSlabRowBytes,
                    line + slab * kSlabRowBytes, which < count && left > slab * kSlabRowBytes);
     }
@@ -163,13 +163,13 @@ struct BulkCopies {
   }
 };
 
-// The same of scales for each kFloat8Scale of k, a piece of each line, in which the stage's are.
+// Likewise for scales per kFloat8Scale of k: the piece of each line that has the stage's scales.
 template <ProductTile tile, class T>
 struct ScaleCopies {
   static constexpr int kCount = (tile.columns + kBulkCopiers - 1) / kBulkCopiers;
   const unsigned char* from;
   std::int64_t step;
-  int thread, count;  // count: as BulkCopies has it
+  int thread, count;  // count: as in BulkCopies
 
   __device__ __forceinline__ ScaleCopies(const LinearArgs& args, int first, int copier) : thread(copier) {
     const std::int64_t row_bytes = row_bytes_of<T>(args.k);
@@ -186,14 +186,14 @@ struct ScaleCopies {
   }
 };
 
-// Brings weights as they lie there. `thread`: of those who bring.
+// Copies weights unchanged. `thread`: number among the copying threads.
 template <ProductTile tile, bool gated, class Sizes, class T = Bf16>
 __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* shared, int thread) {
   const int stages = (args.k + tile.depth - 1) / tile.depth;
   Ring<tile.stages, Sizes::kStageBytes> ring(shared);
   if (thread == kBulkSharer) bring_rows<tile, gated, Sizes>(args, ring);
   if (thread == kBulkTeller) tell<tile, gated>(args, ring);
-  __syncwarp();  // with those who did
+  __syncwarp();  // wait for the thread that did
   if (thread >= kBulkCopiers) return;
   int started = 0;
   for (BulkTiles<tile, gated> tiles(args); tiles.is_there(); tiles.next()) {
@@ -209,25 +209,25 @@ __device__ __forceinline__ void bring(const LinearArgs& args, unsigned char* sha
   }
 }
 
-// A warp's way through the stages of its cluster's tiles.
+// A warp's position in the stages of its cluster's tiles.
 template <ProductTile tile, bool gated, class Sizes>
 struct StageReader {
   Ring<tile.stages, Sizes::kStageBytes> ring, behind;
-  int left;  // stages that go through the ring
+  int left;  // stages still to go through the ring
 
   __device__ __forceinline__ StageReader(const LinearArgs& args, unsigned char* shared)
       : ring(shared),
         behind(shared),
         left(BulkTiles<tile, gated>(args).left() * ((args.k + tile.depth - 1) / tile.depth)) {}
-  // The next stage, once it is there.
+  // Returns the next stage, once it has arrived.
   __device__ __forceinline__ const unsigned char* next() {
     wait_for_arrivals(ring.filled + ring.place, ring.parity);
     const unsigned char* const stage = ring.stage();
     ring.next();
     return stage;
   }
-  // The first that is not free yet is. Nobody hears of a place that is not filled again: its block may have
-  // ended.
+  // Frees the first stage that is not free yet. A place that will not be filled again is not signalled: its
+  // block may have ended.
   __device__ __forceinline__ void free() {
     if (threadIdx.x % 32 == 0 && left > tile.stages)
 #pragma unroll
@@ -237,8 +237,8 @@ struct StageReader {
   }
 };
 
-// A warpgroup's: `multiply` starts the products of a stage, and `store` has a tile's sums. Sums: ProductSums
-// of 64 lines.
+// The loop of a warpgroup: `multiply` starts the products of a stage, and `store` stores a tile's sums. Sums:
+// ProductSums of 64 lines.
 template <ProductTile tile, bool gated, class Sizes, class Sums, class Multiply, class Store>
 __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsigned char* shared,
                                                    const Multiply& multiply, const Store& store) {
@@ -259,7 +259,7 @@ __device__ __forceinline__ void multiply_and_store(const LinearArgs& args, unsig
     }
     wait_for_products<0>();
     reader.free();
-    fence_products(sums);  // nothing reads them before
+    fence_products(sums);  // nothing may read them before
     store(tiles, all);
   }
 }

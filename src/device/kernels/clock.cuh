@@ -1,5 +1,5 @@
 #pragma once
-// The device's clock as a kernel between others sees it.
+// Records the device's clock in a kernel between other kernels.
 #include "device/kernels/rank_words.cuh"
 
 namespace pagoda::device::kernels {

@@ -1,8 +1,8 @@
 #pragma once
-// The words of PTX for blocks that share copies (compute capability 9.0, compiled for it): a cluster's
-// barrier, and bulk copies into the shared memory of all of its blocks, which arrive at a barrier of each; or
-// what the emulated device has for them. Elsewhere blocks_share() is false, and the others are not to be
-// called.
+// PTX instructions for blocks that share copies (compute capability 9.0, compiled for it): a cluster's
+// barrier, and bulk copies into the shared memory of all of its blocks, which arrive at a barrier of each.
+// The emulated device has its own versions. Elsewhere blocks_share() is false, and the other functions must
+// not be called.
 #include "device/kernels/dialect.cuh"
 #ifndef __CUDACC__
 #include "device/emulated/cluster_words.h"
@@ -13,7 +13,7 @@
 
 namespace pagoda::device::kernels {
 
-// The same in all threads of a launch; of code by nvcc, a constant.
+// Uniform over all threads of a launch; with nvcc a constant.
 __device__ __forceinline__ bool blocks_share() {
 #ifndef __CUDACC__
   return emulated::blocks_share();
@@ -24,7 +24,7 @@ __device__ __forceinline__ bool blocks_share() {
 #endif
 }
 
-// The block's place among those that share.
+// The rank of the block in its cluster.
 __device__ __forceinline__ unsigned rank_in_cluster() {
 #ifndef __CUDACC__
   return emulated::rank_in_cluster();
@@ -37,8 +37,8 @@ __device__ __forceinline__ unsigned rank_in_cluster() {
 #endif
 }
 
-// All threads of the cluster arrive, and then wait. It shows barriers of copies that were made before to all
-// blocks, and orders nothing else.
+// All threads of the cluster arrive, and then wait. This makes barriers of copies that were initialised
+// before visible to all blocks, and orders nothing else.
 __device__ __forceinline__ void cluster_arrive() {
 #ifndef __CUDACC__
   emulated::cluster_arrive();
@@ -54,9 +54,9 @@ __device__ __forceinline__ void cluster_wait() {
 #endif
 }
 
-// A barrier in shared memory, each phase of which ends when `count` threads have arrived, by one of the two
-// below, and all bytes that they expect are there. One thread makes it; the cluster's barrier shows it to the
-// others.
+// A barrier in shared memory. A phase ends when `count` threads have arrived, by one of the two functions
+// below, and all bytes that they expect have arrived. One thread initialises it; the cluster's barrier makes
+// it visible to the others.
 __device__ __forceinline__ void make_arrivals(std::uint64_t* barrier, unsigned count) {
 #ifndef __CUDACC__
   emulated::make_arrivals(barrier, count);
@@ -76,10 +76,10 @@ __device__ __forceinline__ void expect_arrivals(std::uint64_t* barrier, unsigned
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared), "r"(bytes) : "memory");
 #endif
 }
-// At the barrier of the block `rank` of the cluster that lies where `barrier` does here: what the thread has
-// read, or others whom __syncthreads() has brought together with it, may be written now. (As CUTLASS's
-// ClusterBarrier::arrive has it; a release of the cluster's scope would also wait for all that the thread has
-// written.)
+// Arrives at the barrier of block `rank` of the cluster at the same offset as `barrier` here: data that this
+// thread has read, or other threads synchronised with it by __syncthreads(), may now be overwritten. (As
+// ClusterBarrier::arrive in CUTLASS; a release at cluster scope would also wait for all writes of the
+// thread.)
 __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank) {
 #ifndef __CUDACC__
   emulated::arrive_at(barrier, rank);
@@ -93,7 +93,7 @@ __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank)
       : "memory");
 #endif
 }
-// At a barrier of this block, behind what the thread has read and written.
+// Arrives at a barrier of this block, after all reads and writes of the thread.
 __device__ __forceinline__ void arrive_here(std::uint64_t* barrier) {
 #ifndef __CUDACC__
   emulated::arrive_at(barrier, emulated::rank_in_cluster());
@@ -102,8 +102,8 @@ __device__ __forceinline__ void arrive_here(std::uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared) : "memory");
 #endif
 }
-// At a barrier of this block, once all of this thread's copy_async() so far are there: the thread does not
-// wait. They are in no group of copies_commit().
+// Arrives at a barrier of this block once all copy_async() of this thread so far have arrived; does not block
+// the thread. These copies belong to no group of copies_commit().
 __device__ __forceinline__ void arrive_with_copies(std::uint64_t* barrier) {
 #ifndef __CUDACC__
   emulated::arrive_with_copies(barrier);
@@ -112,7 +112,8 @@ __device__ __forceinline__ void arrive_with_copies(std::uint64_t* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared) : "memory");
 #endif
 }
-// Until the phase of this parity has ended: that of the first is 0. Each thread that reads what came waits.
+// Waits until the phase with this parity has ended; the first phase has parity 0. Every thread that reads the
+// data waits.
 __device__ __forceinline__ void wait_for_arrivals(std::uint64_t* barrier, unsigned parity) {
 #ifndef __CUDACC__
   emulated::wait_for_arrivals(barrier, parity);
@@ -131,8 +132,8 @@ __device__ __forceinline__ void wait_for_arrivals(std::uint64_t* barrier, unsign
 #endif
 }
 
-// `bytes`, a multiple of 16, to the same place of shared memory in each block of `ranks`, a bit each; both
-// ends at multiples of 16. It arrives at the barrier that lies where `barrier` does.
+// Copies `bytes`, a multiple of 16, to the same offset of shared memory in each block of `ranks`, a bit mask;
+// both addresses are multiples of 16. The copy arrives at the barrier at the offset of `barrier`.
 __device__ __forceinline__ void copy_to_cluster(void* to, const void* from, unsigned bytes,
                                                 std::uint64_t* barrier, unsigned ranks) {
 #ifndef __CUDACC__

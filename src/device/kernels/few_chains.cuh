@@ -1,6 +1,6 @@
 #pragma once
 // A warp's part of a product of few rows (linear_few.cuh): the ring into which its weights are copied, and
-// the sums that go through it (FewChain), of weights that are widened and of those that are not.
+// the sums computed from it (FewChain), for weights that are widened and for those that are not.
 #include "device/kernels/linear_tiles.cuh"
 
 namespace pagoda::device::kernels {
@@ -13,15 +13,15 @@ struct FewSizes {
   static constexpr int kDepth = kTile.depth,
                        kPieces = product_pieces(kTile, kGroupBytes<T>) - (kFloats4<T> ? 1 : 0),
                        kPitch = product_pitch(kTile, kGroupBytes<T>);
-  // Sums that go on side by side: of 8-bit floats, of kFloat8Scale of k each.
+  // Parallel sums: for 8-bit floats, one per kFloat8Scale of k.
   static constexpr int kChains = kFloats8<T> ? kDepth / kFloat8Scale : 1;
   static constexpr int kFirstScale = kLines * kPitch;
   static constexpr int kStageBytes = kFirstScale + (kScalesOfBlocks<T> ? 16 * kLines : 0),
                        kRingBytes = kFewRows.stages * kStageBytes;
-  // Whether weights are widened on their way into products. It decides about the loop (FewChain), and with it
-  // where x lies in shared memory, and how copies are left out.
+  // True if weights are widened before products. This determines the loop (FewChain), and with it where x is
+  // in shared memory, and how copies are skipped.
   static constexpr bool kWidens = kGroupBytes<T> != kGroupBytes<Bf16>;
-  // From a stage of a row of weights to the next one.
+  // Bytes from a stage of a row of weights to the next.
   static constexpr int kRowStep = kFloats8<T>   ? kDepth
                                   : kFloats4<T> ? kDepth / 2
                                                 : kDepth / kQuantizedGroup * kBytesOfGroup<T>;
@@ -30,19 +30,19 @@ struct FewSizes {
   static_assert(kRowStep == 16 * kPieces);  // a stage begins with a piece, and shift_of() it is 0
 };
 
-// Columns of y that a warp makes: gated ones have two rows of the weights each.
+// Columns of y that a warp computes: gated ones need two rows of the weights each.
 __device__ __forceinline__ int few_columns(const OutputFunction& output) { return output.gated != 0 ? 4 : 8; }
 
-// The row of the weights that line `line` of a warp has, or -1. Gated: four rows of the gate, then the same
-// of what it opens.
+// The row of the weights for line `line` of a warp, or -1. Gated: four rows of the gate, then the matching
+// four of up.
 __device__ __forceinline__ std::int64_t few_row(const LinearArgs& args, const OutputFunction& output,
                                                 int first_n, int line) {
   const int column = first_n + (output.gated != 0 ? line % 4 : line);
   return column >= args.n ? -1 : output.gated != 0 && line >= 4 ? args.n + column : column;
 }
 
-// A warp's copies of stages of its weights, from row `first_n` on: where this lane's pieces of the next stage
-// come from, and how much of their row is left. Zero is what copy_weights has so.
+// A warp's copies of stages of its weights, from row `first_n` on: the source of this lane's pieces of the
+// next stage, and the remaining bytes of their row. Fills with zeros where copy_weights does.
 template <class T>
 struct FewCopies {
   using Sizes = FewSizes<T>;
@@ -50,14 +50,14 @@ struct FewCopies {
   // Rows are whole stages: supports_product_tiles().
   static constexpr bool kWhole = kGroupBytes<T> != kGroupBytes<Bf16> &&
                                  kGroupBytes<T> != kGroupBytes<Quantized4> && !kFloats8<T> && !kFloats4<T>;
-  static constexpr bool kHasScales = kScalesOfBlocks<T> || kFloats4<T>;  // that come with the stages
-  // All pieces of a lane begin at the same byte of their rows where these are 8-bit floats, so that as much
-  // is left of each (a row that is not there is row 0, too), and lines four apart are swizzled as one.
+  static constexpr bool kHasScales = kScalesOfBlocks<T> || kFloats4<T>;  // copied together with the stages
+  // For 8-bit floats, all pieces of a lane begin at the same byte of their rows, so that the same number of
+  // bytes is left of each (a missing row is replaced by row 0), and lines four apart are swizzled alike.
   static constexpr int kPlaces = kFloats8<T> ? 2 : kCount, kLefts = kFloats8<T> ? 1 : kCount;
   static_assert(kLefts == kCount || 32 % Sizes::kPieces == 0);
   const unsigned char* from[kCount];
   int to[kPlaces], left[kLefts];
-  const unsigned char* scales;  // this lane's line's
+  const unsigned char* scales;  // of this lane's line
   bool has_scales;
 
   __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {
@@ -66,10 +66,10 @@ struct FewCopies {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const int i = 32 * j + static_cast<int>(threadIdx.x % 32);
-      // Lines of 4-bit floats lie in different banks where they are four apart.
+      // Lines of 4-bit floats that are four apart are in different banks.
       const int line = kFloats4<T> ? i / 8 + i / 4 % 2 * 4 : i / Sizes::kPieces, piece = i % Sizes::kPieces;
       const std::int64_t row = few_row(args, output, first_n, line);
-      // A row that is not there is row 0 where rows are whole stages: its sums are stored nowhere.
+      // A missing row is replaced by row 0 if rows are whole stages: its sums are not stored.
       const bool there = i < kAll && (kWhole || kFloats8<T> || row >= 0);
       from[j] = weights + (there && row >= 0 ? row * row_bytes + 16 * piece : 16 * piece);
       if (j < kPlaces) to[j] = place_of<T>(line, piece, Sizes::kPitch);
@@ -82,20 +82,20 @@ struct FewCopies {
     }
   }
 
-  // Stage `number`. Not `wanted`: there is no such stage.
+  // Starts the copies of stage `number`. Not `wanted`: there is no such stage.
   __device__ __forceinline__ void start(unsigned char* stage, int number, bool wanted) {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const bool mine = kAll % 32 == 0 || j + 1 < kCount || threadIdx.x % 32 < kAll % 32;
       copy_async(stage + to[j % kPlaces] + j / kPlaces * 4 * Sizes::kPitch, from[j],
                  kWhole || left[j % kLefts] > 0, mine && wanted);
-      from[j] += Sizes::kRowStep;  // nothing is read there once `left` is over
+      from[j] += Sizes::kRowStep;  // nothing is read there once `left` is used up
       if (!kWhole && j >= kCount - kLefts) left[j % kLefts] -= Sizes::kRowStep;
     }
     if constexpr (kScalesOfBlocks<T>)
       copy_async(stage + Sizes::kFirstScale + 16 * (threadIdx.x % 32),
                  scales + scale_piece(number * Sizes::kDepth), true, has_scales && wanted);
-    // Lines that are not there have codes of zero, and any power of two, or a scale of zero.
+    // Missing lines have codes of zero, and any power of two, or a scale of zero.
     if constexpr (kFloats4<T>)
       copy_async(stage + static_cast<int>(threadIdx.x % 32) * Sizes::kPitch + 16 * Sizes::kPieces,
                  scales + power_piece<T>(number * Sizes::kDepth), has_scales,
@@ -103,9 +103,9 @@ struct FewCopies {
   }
 };
 
-// Bytes from a row of x to the next in shared memory, where `stages` of it are held; and the place of 16
-// bytes of it. Eight rows that are read at once lie in different banks, by an odd number of pieces or
-// swizzled.
+// Bytes from a row of x to the next in shared memory, if `stages` of it are held; and the place of 16 bytes
+// of it. Eight rows that are read at the same time are in different banks, by an odd number of pieces or by
+// swizzling.
 template <class T>
 __device__ __forceinline__ int input_pitch(int stages) {
   return 2 * FewSizes<T>::kDepth * stages + (FewSizes<T>::kWidens ? 16 : 0);
@@ -116,7 +116,7 @@ __device__ __forceinline__ int place_of_input(int line, int piece, int pitch) {
 }
 
 // A stage's matrices of x in registers, by steps of 32 of k. `low`, `high`: where the step's halves of 16
-// begin in this lane's row of x, which it loads for all.
+// begin in this lane's row of x, which it loads for the whole warp.
 template <int steps>
 struct FewInputs {
   std::uint32_t at[steps][2][4];
@@ -132,7 +132,7 @@ struct FewInputs {
   }
 };
 
-// Scales of blocks of 128 of k side by side, or of rows, in the first place.
+// Scales of adjacent blocks of 128 of k; or of rows, in the first element.
 template <int chains>
 struct FewScales {
   ColumnScales<1> of[chains];
@@ -143,7 +143,7 @@ struct FewScales {
   }
 };
 
-// Numbers that multiply the rows' sums.
+// Loads the factors of the rows' sums.
 template <class T>
 __device__ __forceinline__ void load_few_scales(const LinearArgs& args, const OutputFunction& output,
                                                 int first_n, ColumnScales<1>& scales) {
@@ -155,7 +155,7 @@ __device__ __forceinline__ void load_few_scales(const LinearArgs& args, const Ou
   }
 }
 
-// Scales of x: none; or those of this lane's two lines, for each row, or for each kFloat8Scale of it.
+// Scales of x: none; or those of this lane's two lines, per row, or per kFloat8Scale of a row.
 struct NoInputScales {
   static constexpr bool kThere = false;
   __device__ __forceinline__ void load(int) {}
@@ -165,10 +165,10 @@ struct InputScales {
   static constexpr bool kThere = true;
   const float* from[2] = {};
   float factors[2] = {};
-  int last = 0;  // the place of a row's last one
+  int last = 0;  // index of the last scale of a row
   float at[chains][2] = {};
 
-  // Lines that are not there have those of the first.
+  // Missing lines use the scales of the first.
   template <class Lines>
   __device__ __forceinline__ void find(const Lines& lines, int count) {
     last = lines.row_scales() - 1;
@@ -179,7 +179,7 @@ struct InputScales {
       factors[h] = lines.factor_of_scales(line < count ? line : 0);
     }
   }
-  // Those of stage `number`. Nothing is read behind a row's end.
+  // Loads the scales of stage `number`. Nothing is read beyond a row's end.
   __device__ __forceinline__ void load(int number) {
 #pragma unroll
     for (int chain = 0; chain < chains; ++chain) {
@@ -190,20 +190,20 @@ struct InputScales {
   }
 };
 
-// A warp's ring of stages. It is filled in order, and emptied by who reads at `from`.
+// A warp's ring of stages. It is filled in order, and read at `from`.
 template <class T>
 struct FewRing {
   using Sizes = FewSizes<T>;
   FewCopies<T> copies;
   unsigned char* ring;
-  int stages;  // a row has so many
+  int stages;  // stages in a row
   bool has_work;
   int to = 0, from = 0;  // bytes
 
   static __device__ __forceinline__ int further(int at) {
     return at + Sizes::kStageBytes == Sizes::kRingBytes ? 0 : at + Sizes::kStageBytes;
   }
-  // Starts the copies of stage `number`: none where there is no such stage.
+  // Starts the copies of stage `number`; none if there is no such stage.
   __device__ __forceinline__ void copy(int number) {
     const bool wanted = number < stages && has_work;
     if (Sizes::kWidens || wanted) copies.start(ring + to, number, wanted);
@@ -213,15 +213,15 @@ struct FewRing {
   __device__ __forceinline__ const unsigned char* stage() const { return ring + from; }
 };
 
-// The sums of a warp, part after part of x: one is one chain of products. While it goes on, the weights of
-// the next product are widened, which came into registers with the stage before, and the next stage comes
-// into the registers that are free. `most`: rows of x.
+// The sums of a warp, over one part of x after the other: each is a single chain of products. Meanwhile, the
+// weights of the next product, which were loaded into registers with the previous stage, are widened, and the
+// next stage is loaded into the registers that are free. `most`: maximum rows of x.
 template <class T, class RowScales, int most>
 struct FewChain {
   using Sizes = FewSizes<T>;
   static constexpr int kDepth = Sizes::kDepth, kSteps = kDepth / 32, kStages = kFewRows.stages,
                        kChains = Sizes::kChains;
-  ProductSums<T, kFewRows> sums[kChains], totals;  // totals: of 8-bit floats alone
+  ProductSums<T, kFewRows> sums[kChains], totals;  // totals: for 8-bit floats only
   FewScales<kChains> scales;
   RowScales of_rows;
   StoredStage<T> stored;
@@ -229,7 +229,7 @@ struct FewChain {
   std::uint32_t right[4] = {};
   const unsigned char* row;
 
-  // `line`: this lane's of x, whose rows lie at `inputs`.
+  // `line`: this lane's row of x; rows begin at `inputs`.
   __device__ __forceinline__ FewChain(const LinearArgs& args, const OutputFunction& output, int first_n,
                                       const unsigned char* inputs, int line, int pitch)
       : row(inputs + place_of_input<T>(line, static_cast<int>(threadIdx.x % 32) / 16, pitch)) {
@@ -242,13 +242,14 @@ struct FewChain {
   static __device__ __forceinline__ int input_place(int line, int piece, int pitch) {
     return place_of_input<T>(line, piece, pitch);
   }
-  // The row of x that a lane loads: lines behind the last one are products of the first, which nobody stores.
+  // The row of x that a lane loads: lines beyond the last one repeat the first; their products are not
+  // stored.
   static __device__ __forceinline__ int line_of_lane(int count) {
     const int line = static_cast<int>(threadIdx.x % 16);
     return line < count ? line : 0;
   }
 
-  // Steps of the chains in turns.
+  // The steps of the chains alternate.
   static __device__ __forceinline__ int chain_of(int i) { return i % kChains; }
   static __device__ __forceinline__ int step_of(int i) {
     return i % kChains * (kSteps / kChains) + i / kChains;
@@ -257,11 +258,11 @@ struct FewChain {
     left.load(step, x + 64 * step, x + 64 * step + 32);
   }
 
-  // Stages [first, behind), of which x is in shared memory.
+  // Multiplies stages [first, behind), whose x is in shared memory.
   __device__ __forceinline__ void multiply(FewRing<T>& ring, int first, int behind) {
     if (first == 0) {
       copies_wait<kStages - 1>();
-      __syncwarp();  // the copies of all lanes are there
+      __syncwarp();  // the copies of all lanes have arrived
       load_stage(stored, ring.stage(), Sizes::kPitch, 0);
       stored.fragment(0, right);
       if constexpr (kScalesOfBlocks<T>) scales.load(ring.stage() + Sizes::kFirstScale, 0);
@@ -272,8 +273,9 @@ struct FewChain {
 #pragma unroll 2
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
-      __syncwarp();  // stage i + 1 is there, and all have loaded stage i
-      ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // else it is loaded for nothing
+      __syncwarp();  // stage i + 1 has arrived, and all lanes have loaded stage i
+      ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // otherwise the load has no
+                                                                              // effect
       if (i + 1 < behind) x += 2 * kDepth;
       const unsigned char* const next_stage = ring.stage();
       of_rows.load(i);
@@ -317,13 +319,13 @@ struct FewChain {
   }
 };
 
-// The same of up to eight rows: the four matrices of a step are of them. What stands for eight more rows is
-// of no use.
+// Likewise for up to eight rows: the four matrices of a step all hold these rows. The results for the other
+// eight rows are meaningless.
 template <int steps>
 struct FewerInputs {
   std::uint32_t at[steps][4];
 
-  // The step's eights of k come as 0, 2, 1, 3.
+  // The eights of k in a step are in the order 0, 2, 1, 3.
   static __device__ __forceinline__ int eight_of_lane() {
     const int matrix = static_cast<int>(threadIdx.x % 32 / 8);
     return matrix % 2 * 2 + matrix / 2;
@@ -337,8 +339,8 @@ struct FewerInputs {
   }
 };
 
-// Weights that are multiplied as they lie leave nothing to do between products but to load: a stage
-// goes through the registers of the one before, and the next copies start as soon as it is there.
+// Weights that are multiplied unchanged leave only loads between products: a stage replaces the previous one
+// in registers, and the next copies start as soon as it is loaded.
 template <int most>
 struct FewChain<Bf16, NoInputScales, most> {
   using Sizes = FewSizes<Bf16>;
@@ -347,7 +349,7 @@ struct FewChain<Bf16, NoInputScales, most> {
   ProductSums<Bf16, kFewRows> sums;
   StoredStage<Bf16> right;
   std::conditional_t<kFewer, FewerInputs<kSteps>, FewInputs<kSteps>> left;
-  // Places of two steps, or of their halves, in a stage, which repeat after that.
+  // Places of two steps, or of their halves, in a stage; later steps repeat this pattern.
   const unsigned char* rows[kFewer ? 2 : 4];
 
   __device__ __forceinline__ FewChain(const LinearArgs&, const OutputFunction&, int,
@@ -372,7 +374,7 @@ struct FewChain<Bf16, NoInputScales, most> {
     return line < count ? line : 0;
   }
 
-  // `x`: the byte of the stage in a row.
+  // `x`: the byte offset of the stage in a row.
   __device__ __forceinline__ void load(const unsigned char* stage, int x, int step) {
     const int at = x + 128 * (step / 2);
     if constexpr (kFewer)
@@ -385,14 +387,14 @@ struct FewChain<Bf16, NoInputScales, most> {
   // Stage i is in registers.
   __device__ __forceinline__ void next_stage(FewRing<Bf16>& ring, int i) {
     copies_wait<kStages - 2>();
-    __syncwarp();  // stage i + 1 is there, and all have loaded stage i
+    __syncwarp();  // stage i + 1 has arrived, and all lanes have loaded stage i
     ring.copy(i + kStages);
     ring.from = ring.further(ring.from);
   }
 
   __device__ __forceinline__ void multiply(FewRing<Bf16>& ring, int first, int behind) {
     copies_wait<kStages - 1>();
-    __syncwarp();  // the copies of all lanes are there
+    __syncwarp();  // the copies of all lanes have arrived
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) load(ring.stage(), 0, step);
     for (int i = first; i + 1 < behind; ++i) {

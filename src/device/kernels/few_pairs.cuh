@@ -1,9 +1,9 @@
 #pragma once
 // A warp's sums of 8-bit floats by up to kPairedRows rows of x. The weights are the left matrices of
 // products: eight rows of one block of kFloat8Scale of k, and the same rows of the next block, whose sums are
-// another chain. On the right are the rows of x, of the first block in columns 0 to 3, of the second one in
-// columns 4 to 7. So a product goes on with both chains, and nothing of it is of rows that are not there;
-// those of a block by the other one's x are of no use. Each chain has the bits of FewChain's.
+// another chain. The right matrices are the rows of x: for the first block in columns 0 to 3, for the second
+// one in columns 4 to 7. So a product advances both chains, and no column is unused. The products of one
+// block by the other block's x are meaningless. Each chain has the bits of FewChain's.
 #include "device/kernels/few_chains.cuh"
 
 namespace pagoda::device::kernels {
@@ -14,7 +14,7 @@ struct PairedChain {
   static constexpr int kDepth = Sizes::kDepth, kStages = kFewRows.stages, kGroups = kFloat8Scale / 32;
   static_assert(kFloats8<T> && kDepth == 2 * kFloat8Scale && Sizes::kPitch == kDepth);
 
-  // A stage in registers: codes of 32 of k of both blocks, the same of x, and scales of both blocks.
+  // A stage in registers: codes of 32 of k of both blocks, the same part of x, and scales of both blocks.
   struct Stage {
     std::uint32_t codes[kGroups][2][2], x[kGroups][4];
     TwoFloats scales;
@@ -23,14 +23,14 @@ struct PairedChain {
   TwoFloats totals = {};  // this lane's row of weights by two rows of x, in the lanes of the first block
   ColumnScales<1> row_scales;
   ProductSums<T, kFewRows> all;
-  const unsigned char* rows[2];  // x, as this lane loads groups of even and of odd numbers
+  const unsigned char* rows[2];  // x, from which this lane loads even and odd groups
   int groups[kGroups];           // places of this lane's codes in a stage
 
-  // Pieces of x of blocks of odd numbers lie half of 128 bytes further, or before: in other banks.
+  // In blocks with odd numbers, pieces of x are swapped with those half of 128 bytes away: other banks.
   static __device__ __forceinline__ int input_place(int line, int piece, int pitch) {
     return line * pitch + 16 * (piece ^ (piece / 4 & 4));
   }
-  // The row of x that a lane loads, which has to be there.
+  // The row of x that a lane loads, which must exist.
   static __device__ __forceinline__ int line_of_lane(int count) {
     const int line = static_cast<int>(threadIdx.x % 4);
     return line < count ? line : 0;
@@ -50,7 +50,7 @@ struct PairedChain {
 
   __device__ __forceinline__ void load_codes(const unsigned char* from, int group) {
 #pragma unroll
-    for (int block = 0; block < 2; ++block) {  // its pieces are swizzled as those of the first one are
+    for (int block = 0; block < 2; ++block) {  // the pieces of both blocks are swizzled alike
       const auto codes = load_whole<TwoWords>(from + groups[group] + block * kFloat8Scale);
       stage.codes[group][block][0] = codes.at[0], stage.codes[group][block][1] = codes.at[1];
     }
@@ -76,7 +76,7 @@ struct PairedChain {
       multiply_matrices(sums, left, {stage.x[group][2 * half], stage.x[group][2 * half + 1]});
     }
   }
-  // The sums of the second block come from lanes that have its rows of x.
+  // The sums of the second block are in the lanes that have its rows of x.
   __device__ __forceinline__ void end_blocks(const float (&sums)[4], const TwoFloats& scales) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -87,11 +87,11 @@ struct PairedChain {
     }
   }
 
-  // Stages [first, behind), of which x is in shared memory.
+  // Multiplies stages [first, behind), whose x is in shared memory.
   __device__ __forceinline__ void multiply(FewRing<T>& ring, int first, int behind) {
     if (first == 0) {
       copies_wait<kStages - 1>();
-      __syncwarp();  // the copies of all lanes are there
+      __syncwarp();  // the copies of all lanes have arrived
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) load_codes(ring.stage(), group);
       load_scales(ring.stage(), 0);
@@ -102,8 +102,8 @@ struct PairedChain {
 #pragma unroll 2
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
-      __syncwarp();  // stage i + 1 is there, and all have loaded stage i
-      // Behind the last one a stage is loaded again, for nothing.
+      __syncwarp();  // stage i + 1 has arrived, and all lanes have loaded stage i
+      // After the last stage, one is loaded again, without effect.
       ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;
       if (i + 1 < behind) x += 2 * kDepth;
       const TwoFloats scales = stage.scales;
@@ -120,7 +120,7 @@ struct PairedChain {
     }
   }
 
-  // As FewChain has them: rows of x for rows, and columns of this lane's two rows of the weights.
+  // As FewChain returns them: rows of x for rows, and columns for this lane's two rows of the weights.
   __device__ __forceinline__ const ProductSums<T, kFewRows>& finish() {
     const int lane = static_cast<int>(threadIdx.x % 32), line = lane / 4;
     clear(all);

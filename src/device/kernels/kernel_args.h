@@ -19,7 +19,7 @@ struct EmbeddingArgs {
   float scale = 1;
   std::int32_t first_row = 0, accumulate = 0;
   std::int32_t rounded = 0;
-  std::int32_t num_rows = 0;  // ids from here on belong to another rank and give zeros; 0: no limit
+  std::int32_t num_rows = 0;  // rows on this rank: other ids give zeros; 0: all rows are here
 };
 
 // rms_norm: out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight
@@ -362,8 +362,7 @@ struct SampleRowsArgs {
   const float* logits = nullptr;  // [rows, vocabulary]
   const DrawRow* rows = nullptr;  // [gridDim.x]
   const std::int32_t* best = nullptr;
-  std::uint64_t* groups = nullptr;  // [gridDim.x, token_groups()]: scratch space for the best of each group
-                                    // of tokens
+  std::uint64_t* groups = nullptr;  // [gridDim.x, token_groups()]: space for the best of each group of tokens
   std::int32_t* tokens = nullptr;
   std::int32_t vocabulary = 0;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// Paged attention in its plainest form: a warp a row and head goes through the row's tokens one after the
-// other with the online softmax, so that a row's bits depend on its own sequence and position alone. Takes
-// heads of any size, values that are parts of keys (latent attention), and tables of any KV group.
+// Paged attention in its simplest form: one warp per row and head goes through the row's tokens one after the
+// other with the online softmax, so that a row's bits depend only on its own sequence and position. Supports
+// heads of any size, values that are parts of keys (latent attention), and the block tables of any KV group.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/layer_args.h"
 

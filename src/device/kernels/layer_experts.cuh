@@ -1,11 +1,11 @@
 #pragma once
-// Choices of experts that the router's kernels (mixture.cuh) do not make.
+// Choices of experts that the router's kernels (mixture.cuh) do not support.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/layer_args.h"
 
 namespace pagoda::device::kernels {
 
-// A warp a row, of which one lane chooses: few experts are chosen, one after the other.
+// One warp per row, of which one lane chooses: few experts are chosen, one after the other.
 __global__ void route_sparsely(RouteSparselyArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, shared);

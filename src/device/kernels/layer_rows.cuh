@@ -1,6 +1,6 @@
 #pragma once
-// Plain ops of rows at any distance. grid.x: rows; grid.y: groups or heads of a row where there are any, else
-// blocks that share it.
+// Plain ops on rows with any stride. grid.x: rows; grid.y: groups or heads of a row, if any; otherwise blocks
+// that share a row.
 #include "device/kernels/layer_args.h"
 #include "device/kernels/rows.cuh"
 
@@ -83,7 +83,7 @@ __global__ void row_op(RowOpArgs args) {
   }
 }
 
-// A block a group. Shared: a float a warp. A thread writes the elements that it alone reads.
+// One block per group. Shared: a float per warp. A thread only writes elements that no other thread reads.
 __global__ void norm_groups(NormGroupsArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, sums);
@@ -119,7 +119,7 @@ __global__ void norm_groups(NormGroupsArgs args) {
   }
 }
 
-// A warp a head: a lane has both elements of a pair.
+// One warp per head: a lane has both elements of a pair.
 __global__ void turn_heads(TurnHeadsArgs args) {
   begin_kernel();
   const int half = args.rotary_size / 2;
@@ -132,7 +132,7 @@ __global__ void turn_heads(TurnHeadsArgs args) {
   }
 }
 
-// Cosine and sine by their series within an eighth of a turn, to 1e-13: the library's functions take local
+// Cosine and sine by their series within an eighth of a turn, to 1e-13: the library's functions use local
 // memory for large angles.
 struct CosineAndSine {
   double cosine, sine;
@@ -162,7 +162,7 @@ __global__ void fill_rotations(FillRotationsArgs args) {
   }
 }
 
-// A block a row. Shared: a float a warp.
+// One block per row. Shared: a float per warp.
 __global__ void sparse_gate(SparseGateArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, sums);
@@ -180,7 +180,7 @@ __global__ void sparse_gate(SparseGateArgs args) {
     up[i] = gates[i] > cutoff ? function_of(Function::gelu_tanh, gates[i] - cutoff) * up[i] : 0.0f;
 }
 
-// A block a row. Shared: a float a warp.
+// One block per row. Shared: a float per warp.
 __global__ void match_magnitude(MatchMagnitudeArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, sums);
@@ -199,7 +199,7 @@ __global__ void match_magnitude(MatchMagnitudeArgs args) {
     to[i] = args.added != 0 ? (to[i] + scale * from[i]) / args.divisor : scale * from[i];
 }
 
-// A block a row. Shared: a factor of each pair of streams.
+// One block per row. Shared: a factor for each pair of streams.
 __global__ void predict_streams(StreamsArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, mix);

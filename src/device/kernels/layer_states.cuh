@@ -1,12 +1,13 @@
 #pragma once
 // Recurrent layers over a sequence's state, its rows strictly in order: short convolutions, heads that keep a
-// matrix, and channels that keep a vector. Drafts go on from the state, and only they see theirs.
+// matrix, and channels that keep a vector. Draft tokens continue from the state, and their changes are
+// visible only to them.
 #include "device/kernels/layer_args.h"
 #include "device/kernels/layer_rows.cuh"
 
 namespace pagoda::device::kernels {
 
-// A thread a channel. The last inputs stand at the end of `past`, the newest last.
+// One thread per channel. The last inputs are at the end of `past`, the newest last.
 __global__ void causal_conv(CausalConvRows args) {
   begin_kernel();
   const int channel = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), kept = args.num_taps - 1;
@@ -54,7 +55,7 @@ __global__ void causal_conv(CausalConvRows args) {
   }
 }
 
-// A thread a column of a head's matrix, which lies in shared memory meanwhile. One warp.
+// One thread per column of a head's matrix, which is in shared memory meanwhile. One warp.
 __global__ void linear_attention(LinearAttentionRows args) {
   begin_kernel();
   PAGODA_SHARED(float, shared);
@@ -103,7 +104,7 @@ __global__ void linear_attention(LinearAttentionRows args) {
   }
 }
 
-// A thread a channel, whose state lies in shared memory meanwhile.
+// One thread per channel, whose state is in shared memory meanwhile.
 __global__ void selective_scan(SelectiveScanRows args) {
   begin_kernel();
   PAGODA_SHARED(float, shared);

@@ -1,22 +1,22 @@
 #pragma once
-// Matrix product in its plain form: a thread an output element, whose inputs pass through shared memory in
-// tiles. Every element is summed up over k in ascending order, so that its bits depend on its own row and
-// column alone: batch-invariant. grid: (tiles of n, tiles of rows); block: (kLinearTile, kLinearTile);
-// shared: kLinearSharedBytes.
+// Plain matrix product: one thread per output element, whose inputs pass through shared memory in tiles.
+// Every element is summed over k in ascending order, so that its bits depend only on its own row and column
+// (batch-invariant). grid: (tiles of n, tiles of rows); block: (kLinearTile, kLinearTile); shared:
+// kLinearSharedBytes.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/stored_weights.cuh"
 
 namespace pagoda::device::kernels {
 
-// A thread's line of the tile: a row of x times `factor`, and a row of y. Null: no row.
+// A thread's line of the tile: a row of x times `factor`, and a row of y. Null if there is no row.
 struct TileLine {
   const float* x;
   float* y;
   float factor;
 };
 
-// weight [n, k], bias [n] or null. Tile columns begin at first_n.
+// weight [n, k], bias [n] or null. The tile's columns begin at first_n.
 template <class T>
 __device__ __forceinline__ void multiply_tile(const TileLine& at, const T* weight, const float* bias,
                                               int n_end, int k_end, bool accumulate) {

@@ -1,18 +1,18 @@
 #pragma once
 // Products of many rows by warpgroups (wgmma): linear_tiles.cuh for devices of compute capability 9.0. A
-// block has tile.rows rows of x, which come rounded and in slabs (launch_shapes.h), and tile.columns rows of
-// the weights; bulk_stages.cuh has how they come. Its first warps are two warpgroups that multiply 64 rows of
-// the weights each by all of the block's x. The last ones bring: weights in bfloat16 as they lie there,
-// quantised ones through registers, where each thread widens a row of the block's.
+// block has tile.rows rows of x, which are already rounded and in slabs (launch_shapes.h), and tile.columns
+// rows of the weights; bulk_stages.cuh describes their copies. The block's first warps are two warpgroups,
+// which multiply 64 rows of the weights each by all of the block's x. The last warps copy: weights in
+// bfloat16 unchanged, quantised ones through registers, where each thread widens one of the block's rows.
 //
 // The sum of every element of y is the chain of linear_tiles.cuh: steps of 16 of k, ascending from zero
-// (warpgroup_words.cuh). So this is a form of the same product and gives the same bits, which each device is
-// asked for.
+// (warpgroup_words.cuh). So this is another form of the same product with the same bits, which is tested on
+// each device.
 //
-// linear_bulk_gated is the product of a gate and of what it opens: each eight rows of the one lie before the
-// same of the other in a block's weights, so that a thread has both sums of an element, and stores the
-// function of them, rounded as the next product reads it. grid: (1, clusters of blocks); block: kBulkThreads;
-// shared: product_shared_bytes().
+// linear_bulk_gated computes the product of gate and up: in a block's weights, each eight rows of the gate
+// precede the matching rows of up, so that a thread has both sums of an element. It stores the function of
+// them, rounded for the next product. grid: (1, clusters of blocks); block: kBulkThreads; shared:
+// product_shared_bytes().
 #include "device/kernels/bulk_stages.cuh"
 #include "device/kernels/rows.cuh"
 #include "device/kernels/weight_lines.cuh"
@@ -22,19 +22,20 @@ namespace pagoda::device::kernels {
 template <ProductTile tile>
 struct BulkSizes {
   static constexpr int kEights = tile.rows / 8, kRowBytes = tile.rows * kSlabRowBytes,
-                       kWeightBytes = 64 * kSlabRowBytes,  // a warpgroup's
+                       kWeightBytes = 64 * kSlabRowBytes,  // of a warpgroup
       kSlabs = 1, kSlabBytes = kRowBytes + kBulkWarpgroups * kWeightBytes, kStageBytes = kSlabBytes;
-  // A stage is free once the one behind it is there: of two stages no copy is under way.
+  // A stage becomes free when the next one has arrived: with two stages no copy would be in flight.
   static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);
   static_assert(tile.stages > 2);
   static constexpr bool kUneven = kEights > 16;  // sums need more registers than an equal share
-  static_assert(kRowBytes % 1024 == 0);          // matrices begin where they are swizzled from
+  static_assert(kRowBytes % 1024 == 0);          // matrices begin where their swizzling does
 };
 
 template <ProductTile tile>
 using BulkRing = Ring<tile.stages, BulkSizes<tile>::kStageBytes>;
 
-// Quantised: a thread has a row, of which the next 128 weights are on their way while these are widened.
+// Quantised weights: a thread has a row, whose next 128 weights are loaded while the current ones are
+// widened.
 template <ProductTile tile, class T>
 __device__ __forceinline__ void bring_widened(const LinearArgs& args, unsigned char* shared, int thread) {
   using Sizes = BulkSizes<tile>;
@@ -47,7 +48,7 @@ __device__ __forceinline__ void bring_widened(const LinearArgs& args, unsigned c
     const int column = tiles.first_column() + thread;
     const unsigned char* from = static_cast<const unsigned char*>(args.weight) +
                                 (column < args.n ? column * static_cast<std::int64_t>(row_bytes) : 0);
-    int left = column < args.n ? row_bytes : 0;  // no line: what is multiplied there is not stored
+    int left = column < args.n ? row_bytes : 0;  // no line: its products are not stored
     SharedRows<tile, Sizes> x(args, tiles.first_row());
     WeightUnit<T> next;
     const auto load = [&] {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void bring_widened(const LinearArgs& args, unsigned c
         show_writes();
         arrive_here(ring.filled + ring.place);
         ring.next();
-        if (half == 0) load();  // behind the first fence, and a half in front of the next one
+        if (half == 0) load();  // after the first fence, and half a unit before the next one
       }
     }
   }
@@ -108,7 +109,7 @@ __device__ __forceinline__ void store_part(const LinearArgs& args, int first_row
   }
 }
 
-// The same of gated ones: a thread has a gate and what it opens. `out`: GatedLinearArgs'.
+// Likewise for gated products: a thread has a gate and the matching up. `out`: as in GatedLinearArgs.
 template <ProductTile tile>
 __device__ __forceinline__ void store_gated(const LinearArgs& args, std::uint16_t* out, int first_row,
                                             int first_n, const float (&sums)[BulkSizes<tile>::kEights][4]) {
@@ -161,7 +162,7 @@ __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_
   constexpr bool kQuantized = kGroupBytes<T> != kGroupBytes<Bf16>;
   if (threadIdx.x == 0) BulkRing<tile>(shared).make_barriers(kQuantized, tile.cluster * kBulkWarpgroups * 4);
   cluster_arrive();
-  cluster_wait();  // the barriers of all are there
+  cluster_wait();  // the barriers of all blocks are initialised
   if (threadIdx.x < 128 * kBulkWarpgroups) {
     if constexpr (BulkSizes<tile>::kUneven) set_registers<kBulkRegisters<kQuantized>, true>();
     multiply_bulk<tile, gated>(args, out, shared);
@@ -173,7 +174,7 @@ __device__ __forceinline__ void linear_bulk(const LinearArgs& args, std::uint16_
     else
       bring<tile, gated, BulkSizes<tile>>(args, shared, thread);
   }
-  cluster_arrive();  // a block stays until all have what it brought
+  cluster_arrive();  // a block stays until the others have received its copies
   cluster_wait();
 }
 

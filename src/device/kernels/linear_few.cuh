@@ -1,14 +1,14 @@
 #pragma once
-// Products of up to kFewRows.rows rows (kMostFewRows are enough for linear_several): the weights pass by
-// once, and how fast they come is all that counts. Each warp has eight rows of the weights and a ring of
-// stages of its own, which it fills and empties without waiting for another warp; the block's rows of x lie
-// in shared memory, rounded to bfloat16, all of k at once where it fits (kFewInputBytes), else a part after
-// the other, which are the only barriers. The chain of an element's sum is linear_tiles.cuh's. grid: (tiles
-// of rows, tiles of n); block: warps of the tile; shared: few_shared_bytes().
+// Products of up to kFewRows.rows rows (used up to kMostFewRows; linear_several is for more). The weights are
+// read once, and the speed of reading them is all that matters. Each warp has eight rows of the weights and
+// its own ring of stages, which it fills and empties without waiting for other warps. The block's rows of x
+// are in shared memory, rounded to bfloat16: all of k at once if it fits (kFewInputBytes), otherwise one part
+// after the other, with the only barriers between them. The chain of an element's sum is that of
+// linear_tiles.cuh. grid: (tiles of rows, tiles of n); block: warps of the tile; shared: few_shared_bytes().
 //
-// A launch costs such a product more than its arithmetic does. So what stands beside it can be part of it,
-// with the same bits: each block works the norm of its rows out for itself (InputNorm), the function behind
-// it takes the sums where they are (OutputFunction), and matrices of several types share a launch
+// For such a product a launch costs more than the arithmetic. So neighbouring ops can be part of it, with the
+// same bits: each block computes the norm of its rows itself (InputNorm), the function of the output is
+// applied to the sums in place (OutputFunction), and matrices of several types share a launch
 // (linear_few_parts).
 #include "device/kernels/few_pairs.cuh"
 #include "device/kernels/rows.cuh"
@@ -17,7 +17,7 @@ namespace pagoda::device::kernels {
 
 inline constexpr int kFewThreads = product_threads(kFewRows);
 
-// A row's sum as a norm that is launched by itself has it (whole_rows() in kernel_launches.cc).
+// A row's sum as in a separately launched norm (whole_rows() in kernel_launches.cc).
 template <RowTerms terms>
 __device__ __forceinline__ float norm_sum(const float* x, int width, float mean, float* shared) {
   constexpr int kWide = kWideRowThreads > kFewThreads ? kWideRowThreads / kFewThreads : 1,
@@ -26,8 +26,8 @@ __device__ __forceinline__ float norm_sum(const float* x, int width, float mean,
                            : row_sum<terms, kNarrow>(x, width, mean, kRowThreads, shared);
 }
 
-// A mean and a scale of each of the block's rows into shared memory, whose first kFewSums floats are room.
-// All threads; a barrier is behind it.
+// Writes a mean and a scale for each of the block's rows to shared memory, whose first kFewSums floats are
+// scratch space. Called by all threads; ends with a barrier.
 template <class Lines>
 __device__ __forceinline__ void find_moments(const LinearArgs& args, const InputNorm& norm,
                                              const Lines& lines, int count, float* shared) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void find_moments(const LinearArgs& args, const Input
   }
 }
 
-// Four elements of a row, from the `first` of its k on, as its norm has them.
+// Normalises four elements of a row, from `first` of its k on.
 __device__ __forceinline__ void normalize(const InputNorm& norm, const float* moments, int first,
                                           FourFloats& x) {
   FourFloats weight = {{1, 1, 1, 1}};
@@ -59,8 +59,8 @@ __device__ __forceinline__ void normalize(const InputNorm& norm, const float* mo
   for (int i = 0; i < 4; ++i) x.at[i] = x.at[i] + bias.at[i];
 }
 
-// Rounds `depth` elements from `first_k` on of the block's rows into shared memory, or brings rounded ones;
-// behind the end of k are zeros. `moments`: find_moments() has made them. All threads; between barriers.
+// Rounds `depth` elements of the block's rows, from `first_k` on, into shared memory, or copies rounded ones;
+// elements beyond k are zero. `moments`: written by find_moments(). Called by all threads, between barriers.
 template <class Chain, class Lines>
 __device__ __forceinline__ void round_inputs(const LinearArgs& args, const InputNorm& norm,
                                              const float* moments, const Lines& lines, int count, int first_k,
@@ -95,8 +95,8 @@ __device__ __forceinline__ void round_inputs(const LinearArgs& args, const Input
   }
 }
 
-// y = f(sum + bias). A lane has two columns of two rows; gated ones that it has lie two lanes behind their
-// gates.
+// y = f(sum + bias). A lane has two columns of two rows; for gated products, the values of up are two lanes
+// after their gates.
 template <class T, class Lines>
 __device__ __forceinline__ void store_function(const LinearArgs& args, const OutputFunction& output,
                                                const Lines& lines, int first_n,
@@ -139,8 +139,8 @@ struct FewLines : BatchLines<few_block_rows(kGroupBytes<T>)> {
   }
 };
 
-// `lines` say which rows, `tile` which of n; args all else. The first copies of weights begin before earlier
-// kernels have ended.
+// `lines` defines the rows, `tile` the part of n, args everything else. The first copies of weights begin
+// before earlier kernels have ended.
 template <class T, class Lines>
 __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNorm& norm,
                                            const OutputFunction& output, const Lines& lines, int tile) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   constexpr int kDepth = Sizes::kDepth;
   PAGODA_SHARED(unsigned char, shared);
   unsigned char* const inputs = shared;
-  // As a lane says it to all, so that the compiler knows that they go the same way.
+  // Broadcast from a lane, so that the compiler knows that all lanes take the same branches.
   const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / 32), 0);
   const int count = lines.count();
   unsigned char* const rings = shared + few_input_bytes(kGroupBytes<T>, count, args.k);
@@ -170,7 +170,7 @@ __device__ __forceinline__ void linear_few(const LinearArgs& args, const InputNo
   if constexpr (Lines::kScaled) chain.of_rows.find(lines, count);
   if (norm.kind != InputNorm::Kind::none) find_moments(args, norm, lines, count, moments);
   for (int first = 0; first < stages; first += at_once) {
-    if (first > 0) __syncthreads();  // nobody reads the part before
+    if (first > 0) __syncthreads();  // the previous part is no longer read
     round_inputs<Chain>(args, norm, moments + kFewSums, lines, count, first * kDepth, at_once * kDepth, pitch,
                         inputs);
     __syncthreads();
@@ -213,8 +213,8 @@ __device__ __forceinline__ void multiply_part(const LinearPartsArgs& args, const
   linear_few<T>(product, args.all.norm, args.all.output, FewLines<T>(product), tile - part.first_tile);
 }
 
-// The same, each block for the part that its tile is of. No part is gated, or of 8-bit floats, whose
-// registers all would have to have, or of 4-bit ones.
+// Likewise, where each block works on the part to which its tile belongs. No part is gated, or has 8-bit
+// floats (whose registers every part would need) or 4-bit ones.
 __global__ void __launch_bounds__(kFewThreads, 2) linear_few_parts(LinearPartsArgs args) {
   let_next_begin();
   const int tile = static_cast<int>(blockIdx.y);

@@ -1,15 +1,15 @@
 #pragma once
-// Products of 8-bit floats by 8-bit floats (e4m3) by warpgroups (wgmma), of any number of rows: x lies there
-// in codes with scales (float8_args.h), weights as Float8 or Float8Blocks. A block's warpgroups have 64 rows
-// of x each as their left matrix, and tile.columns rows of the weights as the right one; more warps bring, as
-// bulk_stages.cuh has it.
+// Products of 8-bit floats by 8-bit floats (e4m3) by warpgroups (wgmma), for any number of rows: x is in
+// codes with scales (float8_args.h), weights are Float8 or Float8Blocks. A block's warpgroups have 64 rows of
+// x each as their left matrix, and tile.columns rows of the weights as the right one; further warps copy, as
+// in bulk_stages.cuh.
 //
-// A step of these products keeps few bits (warpgroup_floats8.cuh), so that a chain of them is no longer than
-// kFloat8Scale of k. Each begins at zero, and is added in f32 to those before, ascending: as it is, and the
-// finished sum times the scale of the row of the weights, then that of the row of x; or times the product of
-// both scales of the kFloat8Scale. So an element's bits depend on its row of x and its row of the weights
-// alone, in tiles of any size. grid: (1, clusters of blocks); block: float8_threads(); shared:
-// float8_shared_bytes().
+// A step of these products keeps few bits (warpgroup_floats8.cuh), so a chain of them is at most kFloat8Scale
+// of k long. Each chain begins at zero, and is added in f32 to the previous ones, ascending: either unscaled,
+// with the finished sum multiplied by the scale of the row of the weights, then by that of the row of x; or
+// multiplied by the product of both scales of the kFloat8Scale. So an element's bits depend only on its row
+// of x and its row of the weights, in tiles of any size. grid: (1, clusters of blocks); block:
+// float8_threads(); shared: float8_shared_bytes().
 #include "device/kernels/float8_args.h"
 #include "device/kernels/linear_narrow.cuh"
 #include "device/kernels/warpgroup_floats8.cuh"
@@ -27,8 +27,7 @@ struct Float8Sizes {
   static_assert(kSlabBytes % 1024 == 0 && kStageBytes % 1024 == 0);
 };
 
-// Scales of this thread's two rows of x, of a stage or of all of k. Of rows that are not there those of the
-// last one.
+// Scales of this thread's two rows of x, for a stage or for all of k. Missing rows use those of the last row.
 template <int slabs>
 struct RowScales {
   float at[slabs][2];
@@ -146,7 +145,7 @@ __device__ __forceinline__ void linear_float8(const LinearArgs& args) {
   if (threadIdx.x == 0)
     Ring<tile.stages, Sizes::kStageBytes>(shared).make_barriers(false, tile.cluster * kMultiplying / 32);
   cluster_arrive();
-  cluster_wait();  // the barriers of all are there
+  cluster_wait();  // the barriers of all blocks are initialised
   if (threadIdx.x < kMultiplying) {
     if constexpr (Sizes::kUneven) set_registers<kBulkRegisters<false>, true>();
     multiply_float8<tile, T>(args, shared);
@@ -154,7 +153,7 @@ __device__ __forceinline__ void linear_float8(const LinearArgs& args) {
     if constexpr (Sizes::kUneven) set_registers<kBulkBringersRegisters<false>, false>();
     bring<tile, false, Sizes, T>(args, shared, static_cast<int>(threadIdx.x) - kMultiplying);
   }
-  cluster_arrive();  // a block stays until all have what it brought
+  cluster_arrive();  // a block stays until the others have received its copies
   cluster_wait();
 }
 

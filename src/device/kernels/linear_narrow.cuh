@@ -1,14 +1,14 @@
 #pragma once
-// Products of 5 to some hundred rows by warpgroups (wgmma), with weights in bfloat16, for matrices of which
-// each processor has few rows: linear_bulk.cuh turned around. A block has tile.rows rows of x, 32, 64 or 128,
-// as the left matrix, and tile.columns rows of the weights as the right one, which are any multiple of 8: so
-// many that all processors have about the same share. What counts is how fast the weights come: the ring
-// holds as many of their stages as shared memory does. A warpgroup for each 64 rows multiplies, the last one
-// brings, as there. Of 32 rows, the left matrix's other lines are the weights that lie behind them, whose
-// products nobody stores.
+// Products of 5 to a few hundred rows by warpgroups (wgmma), with weights in bfloat16, for matrices with few
+// rows per processor: linear_bulk.cuh with the roles of the matrices exchanged. A block has tile.rows rows of
+// x, 32, 64 or 128, as the left matrix, and tile.columns rows of the weights, any multiple of 8, as the right
+// one: as many as give all processors about equal shares. The speed of reading the weights matters most: the
+// ring holds as many of their stages as fit into shared memory. One warpgroup per 64 rows multiplies; the
+// last one copies, as in linear_bulk.cuh. With 32 rows, the remaining lines of the left matrix are the
+// weights that follow them, whose products are not stored.
 //
-// The sum of every element of y is the chain of linear_tiles.cuh, with the same bits, which each device is
-// asked for. grid: (1, clusters of blocks); block: narrow_threads(); shared: product_shared_bytes().
+// The sum of every element of y is the chain of linear_tiles.cuh, with the same bits, which is tested on each
+// device. grid: (1, clusters of blocks); block: narrow_threads(); shared: product_shared_bytes().
 #include "device/kernels/bulk_stages.cuh"
 
 namespace pagoda::device::kernels {
@@ -71,13 +71,13 @@ __device__ __forceinline__ void linear_narrow(const LinearArgs& args) {
     Ring<tile.stages, NarrowSizes<tile>::kStageBytes>(shared).make_barriers(
         false, tile.cluster * NarrowSizes<tile>::kMultiplying / 32);
   cluster_arrive();
-  cluster_wait();  // the barriers of all are there
+  cluster_wait();  // the barriers of all blocks are initialised
   constexpr int kMultiplying = NarrowSizes<tile>::kMultiplying;
   if (threadIdx.x < kMultiplying)
     multiply_narrow<tile>(args, shared);
   else
     bring<tile, false, NarrowSizes<tile>>(args, shared, static_cast<int>(threadIdx.x) - kMultiplying);
-  cluster_arrive();  // a block stays until all have what it brought
+  cluster_arrive();  // a block stays until the others have received its copies
   cluster_wait();
 }
 

@@ -1,14 +1,15 @@
 #pragma once
-// Matrix product in float32 whose weights come by asynchronous copies, long stages of k at once: routers of
-// mixtures, which have few rows and columns, and other matrices in float32. An element's sum is linear.cuh's:
-// one thread, k ascending. grid: (tiles of n, tiles of rows); block: kRouterRows * kRouterColumns; shared:
-// kRouterSharedBytes. Rows of both matrices begin at multiples of 16 bytes.
+// Matrix product in float32 whose weights are copied asynchronously, in long stages of k: for routers of
+// mixtures, which have few rows and columns, and other matrices in float32. An element's sum is computed as
+// in linear.cuh: by one thread, k ascending. grid: (tiles of n, tiles of rows); block: kRouterRows *
+// kRouterColumns; shared: kRouterSharedBytes. Rows of both matrices begin at multiples of 16 bytes.
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/linear_tiles.cuh"
 
 namespace pagoda::device::kernels {
 
-// Starts the copies of `count` of `lines` rows of a matrix [.., k] from `first_k` on; zeros behind k's end.
+// Starts the copies of `count` of `lines` rows of a matrix [.., k] from `first_k` on; zeros beyond the end of
+// k.
 __device__ __forceinline__ void copy_floats(const float* from, int count, int lines, int k, int first_k,
                                             float* to) {
   constexpr int kPieces = kRouterDepth / 4;
