@@ -23,7 +23,7 @@ __device__ __forceinline__ int own_line(const TileOfRows& tile, int token) {
   return tile.stored < tile.high ? tile.high - token : -1;
 }
 
-// Where a row's own key and value are in shared memory. floats: space for a head in floats, for 8 bits.
+// The memory of a row's own key and value in shared memory. floats: space for a head in floats, for 8 bits.
 template <class T>
 struct OwnLines {
   SlotLine<T> key, value;

@@ -57,7 +57,7 @@ struct FewCopies {
   static_assert(kLefts == kCount || 32 % Sizes::kPieces == 0);
   const unsigned char* from[kCount];
   int to[kPlaces], left[kLefts];
-  const unsigned char* scales;  // of this lane's line
+  const unsigned char* scales;  // those of this lane's line
   bool has_scales;
 
   __device__ __forceinline__ FewCopies(const LinearArgs& args, const OutputFunction& output, int first_n) {

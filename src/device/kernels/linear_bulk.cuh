@@ -22,7 +22,7 @@ namespace pagoda::device::kernels {
 template <ProductTile tile>
 struct BulkSizes {
   static constexpr int kEights = tile.rows / 8, kRowBytes = tile.rows * kSlabRowBytes,
-                       kWeightBytes = 64 * kSlabRowBytes,  // of a warpgroup
+                       kWeightBytes = 64 * kSlabRowBytes,  // those of a warpgroup
       kSlabs = 1, kSlabBytes = kRowBytes + kBulkWarpgroups * kWeightBytes, kStageBytes = kSlabBytes;
   // A stage becomes free when the next one has arrived: with two stages no copy would be in flight.
   static_assert(tile.depth == kSlab && tile.columns == 64 * kBulkWarpgroups && tile.cluster > 1);

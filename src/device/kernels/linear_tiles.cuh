@@ -1,20 +1,20 @@
 #pragma once
-// Matrix product by tiles of bfloat16 products with sums in f32, sm_80 and up: weights of bfloat16, or
-// quantised ones that are widened as they come into registers. A block has tile.rows rows of x, which are
-// rounded to bfloat16 before the launch (args.rounded, in slabs), and tile.columns rows of the weights; it
-// goes through k in stages, a ring of which is filled by asynchronous copies, and its warps share the block's
-// part of y. Where the device has clusters, tile.cluster blocks of the same rows share the copies of x: each
-// brings an equal part to all, so that the L2 is read once for all of them. Products of few rows are bound by
-// the weights, and wait for nobody: linear_few.cuh.
+// Matrix product by tiles of bfloat16 products with sums in f32, sm_80 and up: weights are in bfloat16, or
+// quantised and widened when they are loaded into registers. A block has tile.rows rows of x, which are
+// rounded to bfloat16 before the launch (args.rounded, in slabs), and tile.columns rows of the weights. It
+// goes through k in stages, in a ring that is filled by asynchronous copies, and its warps share the block's
+// part of y. If the device has clusters, tile.cluster blocks with the same rows share the copies of x: each
+// copies an equal part to all, so that the L2 is read once for all of them. Products of few rows are bound by
+// reading the weights, and their warps do not wait for each other: linear_few.cuh.
 //
-// The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, whatever the
-// tile, the launch or the other rows are: so all forms give the same bits, and a row has them alone or in any
-// batch. (A row of a product does not see the others: by the documented operation; kernel tests ask each
-// device for it.) Beyond the end of k both matrices are zero, which changes no sum. Codes of 8-bit floats are
-// exact in bfloat16: each kFloat8Scale of k has a chain of its own, which is added to the ones before, times
-// its scale; or all of them are multiplied by the row's at the end, as sums of 4-bit floats with scales are.
-// grid: (tiles of rows, tiles of n, filled up to whole clusters): blocks that share weights run side by side.
-// block: warps of the tile, and one more where blocks share; shared: product_shared_bytes().
+// The sum of every element of y is one chain of products of 16x16x8, k ascending from zero, independent of
+// the tile, the launch and the other rows. So all forms give the same bits, and a row has them alone or in
+// any batch. (The rows of a product are independent by the documented operation; kernel tests check it on
+// each device.) Beyond the end of k both matrices are zero, which changes no sum. Codes of 8-bit floats are
+// exact in bfloat16: each kFloat8Scale of k has its own chain, which is multiplied by its scale and added to
+// the previous ones; or the total is multiplied by the row's scale at the end, as are sums of 4-bit floats
+// with scales. grid: (tiles of rows, tiles of n, padded to whole clusters): blocks that share weights run
+// side by side. block: warps of the tile, and one more if blocks share; shared: product_shared_bytes().
 #include <type_traits>
 
 #include "device/kernels/product_sums.cuh"
@@ -22,7 +22,7 @@
 
 namespace pagoda::device::kernels {
 
-// Which rows of x and y the lines of a block's tile are: the next ones of a batch.
+// The rows of x and y for the lines of a block's tile: consecutive rows of a batch.
 template <int most>
 struct BatchLines {
   static constexpr bool kWeighed = false, kScaled = false;
@@ -44,7 +44,7 @@ struct BatchLines {
   __device__ __forceinline__ float factor(int) const { return 1; }
 };
 
-// This lane's rows of x in a slab of a stage, by steps of 16 of k: their places are worked out once where
+// This lane's rows of x in a slab of a stage, by steps of 16 of k: their places are computed once if
 // registers allow.
 template <class T, ProductTile tile>
 struct LeftPlaces {
@@ -60,7 +60,7 @@ struct LeftPlaces {
   __device__ __forceinline__ int place(int i) const {
     return swizzled(row, 2 * i + static_cast<int>(threadIdx.x % 32 / 16), kSlabRowBytes);
   }
-  // Step `k` / 16 of rows 16 * `m` and on.
+  // Loads step `k` / 16 of the 16 rows from 16 * `m` on.
   __device__ __forceinline__ void load(const unsigned char* rows, int k, int m,
                                        std::uint32_t (&left)[4]) const {
     int first = 0;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void multiply_stage(int first_k, const unsigned char*
   }
 }
 
-// Whether rows of y begin at multiples of two elements.
+// True if rows of y begin at multiples of two elements.
 __device__ __forceinline__ bool has_pairs(const LinearArgs& args) {
   return (args.n | args.stride) % 2 == 0 && reinterpret_cast<std::uintptr_t>(args.y) % sizeof(TwoFloats) == 0;
 }
@@ -219,10 +219,10 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   if (brings) row_copies.make_barriers();
   if (shares) cluster_arrive();
   for (int i = 0; i < tile.stages - 1; ++i) copy(i, i);
-  if (shares) cluster_wait();  // the barriers of all are there
+  if (shares) cluster_wait();  // the barriers of all blocks are initialised
   for (int i = 0; brings && i < tile.stages - 2; ++i) share(i, i);
   const LeftPlaces<T, tile> places;
-  ProductSums<T, tile> sums, totals;  // totals: of 8-bit floats alone
+  ProductSums<T, tile> sums, totals;  // totals: for 8-bit floats only
   clear(sums);
   clear(totals);
   ColumnScales<Sizes::kN> scales;
@@ -233,13 +233,13 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
   for (int i = 0; i < stages; ++i) {
     copies_wait<tile.stages - 2>();
     if (shares) row_copies.wait(place, parity);
-    __syncthreads();  // the copies of all threads are there, and the stage before is free
+    __syncthreads();  // the copies of all threads have arrived, and the previous stage is free
     const int before = place == 0 ? tile.stages - 1 : place - 1;
     copy(i + tile.stages - 1, before);
     if (brings) {
-      // Nobody hears of a place that is not filled again: its block may have ended. The place that is filled
-      // is that of the stage before the last one, so that blocks which are no more than a stage apart wait
-      // for nobody.
+      // A place that will not be filled again is not signalled: its block may have ended. The place that is
+      // filled is that of the stage before the previous one, so that blocks at most one stage apart do not
+      // wait.
       if (i > 0 && i - 1 + tile.stages < stages) row_copies.free(before);
       const int freed = before == 0 ? tile.stages - 1 : before - 1;
       if (i > 1 && i - 2 + tile.stages < stages)
@@ -259,7 +259,7 @@ __device__ __forceinline__ void linear_tiles(const LinearArgs& args) {
     place = place + 1 == tile.stages ? 0 : place + 1;
     if (place == 0) parity ^= 1;
   }
-  if (shares) {  // a block stays until all have what it brought
+  if (shares) {  // a block stays until the others have received its copies
     cluster_arrive();
     cluster_wait();
   }
@@ -297,7 +297,7 @@ PAGODA_PRODUCT_KERNEL(many_q8, Quantized8, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q4_k, Quantized4K, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q5_k, Quantized5K, kManyRows, 2)
 PAGODA_PRODUCT_KERNEL(many_q6_k, Quantized6K, kManyRows, 2)
-// Sums and totals of so many elements do not fit into registers: there is no many_fp8; nor is there one of
+// The registers do not hold the sums and totals of this many elements: there is no many_fp8, and no form for
 // 4-bit floats.
 #undef PAGODA_PRODUCT_KERNELS
 #undef PAGODA_PRODUCT_KERNEL

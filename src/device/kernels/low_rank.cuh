@@ -1,7 +1,7 @@
 #pragma once
-// Low-rank adapters' addends of products. grid.x: rows that have an adapter; grid.y: blocks that share a row.
-// Order: A x over k ascending in each lane of a warp, whose sums warp_sum() adds; B over the rank ascending.
-// So a row's bits depend on the row and its adapter alone.
+// Adds low-rank adapters to products. grid.x: rows that have an adapter; grid.y: blocks that share a row.
+// Order of sums: A x over k ascending in each lane of a warp, whose sums warp_sum() adds; B over the rank
+// ascending. So a row's bits depend only on the row and its adapter.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/low_rank_args.h"
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ float low_rank_dot(const T* a, const float* x, int k)
   return warp_sum(sum);
 }
 
-// `b`: an output's own place in its strip.
+// `b`: an output's position in its strip.
 template <class T>
 __device__ __forceinline__ float low_rank_sum(const T* b, const float* u, int rank) {
   float sum = 0;
@@ -22,7 +22,7 @@ __device__ __forceinline__ float low_rank_sum(const T* b, const float* u, int ra
   return sum;
 }
 
-// A warp a rank.
+// One warp per rank.
 __global__ void low_rank_dots(LowRankArgs args) {
   begin_kernel();
   const LowRankRow* const own = args.rows + blockIdx.x;
@@ -37,7 +37,7 @@ __global__ void low_rank_dots(LowRankArgs args) {
   if (threadIdx.x % 32 == 0) args.u[static_cast<std::int64_t>(blockIdx.x) * args.most_ranks + rank] = sum;
 }
 
-// A thread an output, which is in one piece at most.
+// One thread per output, which belongs to at most one piece.
 __global__ void low_rank_sums(LowRankArgs args) {
   begin_kernel();
   const LowRankRow* const own = args.rows + blockIdx.x;

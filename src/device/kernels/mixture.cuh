@@ -1,8 +1,7 @@
 #pragma once
-// Mixtures of experts in their plain form: a choice for each row, pairs of row and choice sorted by expert,
-// products of the pairs of one expert in tiles (as linear.cuh), and their weighted sums. A row's result
-// depends on the row alone: which other rows have chosen its experts changes who computes it, not the order
-// of a sum.
+// Plain mixtures of experts: a choice for each row, pairs of row and choice sorted by expert, products of the
+// pairs of one expert in tiles (as in linear.cuh), and their weighted sums. A row's result depends on the row
+// alone: other rows that choose the same experts change which thread computes it, but not the order of a sum.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/linear.cuh"
@@ -14,15 +13,15 @@ struct Best {
   int id;
 };
 
-// The better of two: the larger, then the lower id. An id of -1 is worse than all.
+// The better of two: the larger value, then the lower id. An id of -1 is worse than all.
 __device__ __forceinline__ Best better(const Best& a, const Best& b) {
   if (a.id < 0 || b.id < 0) return a.id < 0 ? b : a;
   if (a.value != b.value) return a.value > b.value ? a : b;
   return a.id < b.id ? a : b;
 }
 
-// The best of ids lane, lane + 32, …, `value_of` giving an id's worth, and `open` whether it may be chosen;
-// the same in all lanes.
+// The best of ids lane, lane + 32, …. `value_of` returns an id's value, and `open` whether it may be chosen.
+// Same result in all lanes.
 template <class ValueOf, class Open>
 __device__ __forceinline__ Best best_of(int count, const ValueOf& value_of, const Open& open) {
   Best best = {0, -1};
@@ -37,7 +36,7 @@ __device__ __forceinline__ Best best_of(int count, const ValueOf& value_of, cons
   return best;
 }
 
-// A warp a row. Shared: route_shared_bytes().
+// One warp per row. Shared: route_shared_bytes().
 __global__ void __launch_bounds__(32) route(RouteArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, score);
@@ -95,7 +94,7 @@ __global__ void __launch_bounds__(32) route(RouteArgs args) {
     if (lane == 0) taken[best.id] = 1;
     __syncwarp();
   }
-  // The chosen in ascending order; their scores take the places of ranks, which nobody needs any more.
+  // The chosen experts in ascending order; their scores replace the ranks, which are no longer needed.
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * args.per_token;
   float* const weights = args.weights + first;
   int count = 0;
@@ -125,7 +124,7 @@ __global__ void __launch_bounds__(32) route(RouteArgs args) {
   for (int i = lane; i < count; i += 32) weights[i] = (divide ? rank[i] / total : rank[i]) * args.scale;
 }
 
-// The lanes whose expert is this lane's, found bit by bit; 0 for a lane without a pair.
+// The lanes with the same expert as this lane, found bit by bit; 0 for a lane without a pair.
 __device__ __forceinline__ unsigned lanes_of_expert(int expert, bool there, int experts) {
   unsigned lanes = __ballot_sync(kAllLanes, there ? 1 : 0);
   for (int bit = 1; bit < experts; bit *= 2) {
@@ -135,9 +134,9 @@ __device__ __forceinline__ unsigned lanes_of_expert(int expert, bool there, int 
   return there ? lanes : 0;
 }
 
-// One block, whose warps have neighbouring pairs each: they count their experts' pairs, the counts become
-// places, and each pair goes to the next place of its warp and expert. Nothing is added by two threads at
-// once. Shared: group_shared_bytes().
+// One block, whose warps have neighbouring pairs each. The warps count the pairs of each expert, the counts
+// become positions, and each pair goes to the next position of its warp and expert. No value is added to by
+// two threads. Shared: group_shared_bytes().
 __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsArgs args) {
   begin_kernel();
   PAGODA_SHARED(int, counts);  // [warps][experts]; [experts]: pairs, and first tiles; and all pairs
@@ -166,7 +165,7 @@ __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsAr
   __syncwarp();
   for_pairs([](int, int) {});
   __syncthreads();
-  // Counts of warps become places among the expert's pairs.
+  // The counts of warps become positions among the expert's pairs.
   for (int expert = static_cast<int>(threadIdx.x); expert < experts; expert += static_cast<int>(blockDim.x)) {
     int sum = 0;
     for (int other = 0; other < warps; ++other) {
@@ -177,7 +176,7 @@ __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsAr
     pairs_of[expert] = sum;
   }
   __syncthreads();
-  // Sums over the experts before: of pairs and of tiles.
+  // Sums over the preceding experts, of pairs and of tiles.
   if (warp == 0) {
     int pairs = 0, tiles = 0;
     for (int first = 0; first < experts; first += 32) {
@@ -213,7 +212,7 @@ __global__ void __launch_bounds__(32 * kMostGroupWarps) group_pairs(GroupPairsAr
   for_pairs([&](int pair, int place) { args.slots[place] = pair; });
 }
 
-// grid: (tiles of n, most_tiles()); block and shared as linear.
+// grid: (tiles of n, most_tiles()); block and shared as in linear.
 template <class T>
 __device__ __forceinline__ void grouped_linear(const GroupedLinearArgs& args) {
   begin_kernel();
@@ -244,7 +243,7 @@ __global__ void grouped_linear_fp8_blocks(GroupedLinearArgs args) { grouped_line
 __global__ void grouped_linear_mxfp4(GroupedLinearArgs args) { grouped_linear<Float4>(args); }
 __global__ void grouped_linear_nvfp4(GroupedLinearArgs args) { grouped_linear<Float4Scaled>(args); }
 
-// A block a row.
+// One block per row.
 __global__ void combine(CombineArgs args) {
   begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);

@@ -1,6 +1,6 @@
 #pragma once
-// Products of the pairs of one expert (mixture.cuh) by tiles (linear_few.cuh), kFewRows of pairs a tile: a
-// pair's bits are those of its row of x, times its factor, by the expert's matrix alone.
+// Products of the pairs of one expert (mixture.cuh) by tiles (linear_few.cuh), with kFewRows pairs per tile:
+// a pair's bits are those of its row of x, times its factor, by the expert's matrix alone.
 #include "device/kernels/float8_args.h"
 #include "device/kernels/linear_few.cuh"
 #include "device/kernels/mixture.cuh"
@@ -35,7 +35,7 @@ struct CodeLines {
     return lines.pair(line) / lines.args.pairs_of_row;
   }
   __device__ __forceinline__ int count() const { return lines.count(); }
-  __device__ __forceinline__ const float* x(int) const { return lines.args.scales; }  // nobody reads it
+  __device__ __forceinline__ const float* x(int) const { return lines.args.scales; }  // never read
   __device__ __forceinline__ float* y(int line) const { return lines.y(line); }
   __device__ __forceinline__ const std::uint16_t* rounded(int line) const {
     return lines.args.codes + row(line) * lines.args.k;
@@ -50,7 +50,7 @@ struct CodeLines {
   __device__ __forceinline__ float factor_of_scales(int line) const { return lines.factor(line); }
 };
 
-// grid: (most_tiles(), tiles of n); block and shared as linear_few.
+// grid: (most_tiles(), tiles of n); block and shared as in linear_few.
 template <class T, bool codes = false>
 __device__ __forceinline__ void grouped_tiles(const GroupedLinearArgs& args) {
   begin_kernel();
@@ -88,8 +88,8 @@ PAGODA_GROUPED_KERNEL(mxfp4, Float4)
 PAGODA_GROUPED_KERNEL(nvfp4, Float4Scaled)
 #undef PAGODA_GROUPED_KERNEL
 
-// Products of codes are exact in f32, as those of bfloat16 are; a chain of kFloat8Scale is added to those
-// before, times the scale of the weights times that of the row.
+// Products of codes are exact in f32, as are those of bfloat16. A chain of kFloat8Scale is multiplied by the
+// scale of the weights times that of the row, and added to the previous ones.
 __global__ void __launch_bounds__(kFewThreads, 2) grouped_float8(GroupedLinearArgs args) {
   grouped_tiles<Float8Blocks, true>(args);
 }

@@ -1,14 +1,15 @@
 #pragma once
-// Keys and values on their way into the paged cache: norms of heads, rotation and the write to the slot, one
-// pass over what the product of query, key and value gave (§5.1 of the paper, its first kernel), whose parts
-// decode's attention takes, too (attention_heads.cuh); and copies of blocks for copy-on-write (its third).
+// Writes keys and values to the paged cache: norms of heads, rotation and the write to the slot, in one pass
+// over the result of the product of query, key and value (§5.1 of the paper, its first kernel). Decode
+// attention uses parts of it, too (attention_heads.cuh). Also copies blocks for copy-on-write (its third
+// kernel).
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::kernels {
 
-// Elements from a slot to the next, and of all of a head's slots with what lies behind them.
+// Elements from a slot to the next, and in all of a head's slots, including their scales.
 template <class T>
 __device__ __forceinline__ int slot_elements(const CacheArgs& cache) {
   return sizeof(T) == 1 ? (cache.head_size + 3) / 4 * 4 : cache.head_size;
@@ -33,7 +34,7 @@ __device__ __forceinline__ T* cache_slot(const CacheArgs& cache, int block, bool
          static_cast<std::int64_t>(slot) * slot_elements<T>(cache);
 }
 
-// An 8-bit cache's factor of a slot's elements.
+// The scale of a slot's elements in an 8-bit cache.
 __device__ __forceinline__ float* cache_scale(const CacheArgs& cache, int block, bool value, int kv_head,
                                               int slot) {
   Int8* const slots = cache_head<Int8>(cache, block, value, kv_head);
@@ -42,7 +43,7 @@ __device__ __forceinline__ float* cache_scale(const CacheArgs& cache, int block,
          slot;
 }
 
-// Elements i and i + 1 of a head's row where `twos`, else element i alone.
+// Elements i and i + 1 of a head's row if `twos`, otherwise only element i.
 __device__ __forceinline__ TwoFloats load_two(const float* x, int i, bool twos) {
   return twos ? load_whole<TwoFloats>(x + i) : TwoFloats{{x[i], 0}};
 }
@@ -58,11 +59,11 @@ __device__ __forceinline__ void store_two(Bf16* to, bool twos, const TwoFloats& 
   else
     store(to, two.at[0]);
 }
-// write_line() has the row.
+// write_line() stores the row instead.
 __device__ __forceinline__ void store_two(Int8*, bool, const TwoFloats&) {}
 __device__ __forceinline__ void store_two(Float8*, bool, const TwoFloats&) {}
 
-// The place of a token's head in the cache; `scale`: of Int8 alone.
+// Location of a token's head in the cache; `scale`: for Int8 only.
 template <class T>
 struct SlotLine {
   T* line;
@@ -77,8 +78,8 @@ __device__ __forceinline__ SlotLine<T> slot_line(const CacheArgs& cache, const i
   return at;
 }
 
-// A head's row as its slot has it, by a warp. In 8 bits: the largest becomes 127, and what is so small that
-// 127 divided by it might overflow is 0.
+// Writes a head's row to its slot; called by a warp. In 8 bits the largest magnitude becomes 127; a row so
+// small that dividing 127 by it might overflow becomes 0.
 template <class T>
 __device__ __forceinline__ void write_line(const CacheArgs& cache, bool, const SlotLine<T>& to,
                                            const float* x) {
@@ -107,8 +108,9 @@ __device__ __forceinline__ void write_line<Float8>(const CacheArgs& cache, bool 
     store(to.line + i, x[i] / scale);
 }
 
-// A query's or key's norm, rotation and factor, by a warp: keep(i, twos, two) gets elements i and i + 1 of
-// it, or i alone where not `twos`. `x` may be where they go: a lane has both elements of a pair, or of two.
+// Norm, rotation and factor of a query or key; called by a warp. keep(i, twos, two) receives elements i and i
+// + 1, or only i if not `twos`. It may write to `x`: a lane has both elements of a pair, or of two
+// neighbours.
 template <class Keep>
 __device__ __forceinline__ void finish_head(const RopeAndWriteArgs& args, int row, int position, int head,
                                             const float* x, const Keep& keep) {
@@ -173,7 +175,7 @@ __device__ __forceinline__ void finish_head(const RopeAndWriteArgs& args, int ro
   for (int i = args.rotary_size + first; i < size; i += step) finish(i, normed(i));
 }
 
-// A warp a head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
+// One warp per head. grid: (rows, query + 2 KV heads, kRopeWarps of them each); block: kRopeWarps warps.
 template <class T>
 __device__ __forceinline__ void rope_and_write(const RopeAndWriteArgs& args) {
   begin_kernel();

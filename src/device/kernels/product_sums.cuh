@@ -1,6 +1,6 @@
 #pragma once
-// The sums that a warp of a product by tiles has in its registers (linear_tiles.cuh), and what becomes of
-// those of floats of 8 and of 4 bits, which have scales.
+// The sums that a warp of a product by tiles holds in registers (linear_tiles.cuh), and the scaling of sums
+// of 8-bit and 4-bit floats.
 #include "device/kernels/tile_copies.cuh"
 
 namespace pagoda::device::kernels {
@@ -10,7 +10,7 @@ struct ProductSums {
   float at[ProductSizes<T, tile>::kM][ProductSizes<T, tile>::kN][4];
 };
 
-// `each` of m, n and i.
+// Calls `each` for all m, n and i.
 template <class T, ProductTile tile, class Each>
 __device__ __forceinline__ void for_sums(const ProductSums<T, tile>&, const Each& each) {
   using Sizes = ProductSizes<T, tile>;
@@ -27,13 +27,14 @@ __device__ __forceinline__ void clear(ProductSums<T, tile>& sums) {
   for_sums(sums, [&](int m, int n, int i) { sums.at[m][n][i] = 0; });
 }
 
-// Scales of the columns of a warp that this lane has.
+// Scales of the columns of a warp that belong to this lane.
 template <int count>
 struct ColumnScales {
   float at[count][2];
 };
 
-// Adds what 8-bit floats have summed up, which begins anew; and the scales of rows, at the end.
+// Adds finished sums of 8-bit floats to the totals and resets them; scale_rows() applies the scales of rows
+// at the end.
 template <class T, ProductTile tile>
 __device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
                                           const ColumnScales<ProductSizes<T, tile>::kN>& scales,
@@ -44,7 +45,7 @@ __device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
     sum = 0;
   });
 }
-// The same where a lane's two rows of x have scales, too.
+// Likewise if a lane's two rows of x also have scales.
 template <class T, ProductTile tile>
 __device__ __forceinline__ void end_block(ProductSums<T, tile>& sums,
                                           const ColumnScales<ProductSizes<T, tile>::kN>& scales,
@@ -62,7 +63,8 @@ __device__ __forceinline__ void scale_rows(const ColumnScales<ProductSizes<T, ti
   for_sums(totals, [&](int m, int n, int i) { totals.at[m][n][i] *= scales.at[n][i % 2]; });
 }
 
-// Those of rows, from row `first_n` of the weights on; and those of a stage, whose first ones are at `from`.
+// Loads the scales of rows, from row `first_n` of the weights on; and the scales of a stage, which begin at
+// `from`.
 template <class T, int count>
 __device__ __forceinline__ void load_row_scales(const LinearArgs& args, int first_n,
                                                 ColumnScales<count>& scales) {

@@ -1,7 +1,7 @@
 #pragma once
-// Ranks on several devices talk in windows (../peer_windows.h): by words that one rank stores and another
-// loads, and with time for those who wait. By PTX, at the scope of the whole machine; or what the
-// emulated device has for them. What a rank wrote before a store is seen by whoever loads its value.
+// Communication of ranks on several devices through windows (../peer_windows.h): words that one rank stores
+// and another loads, and a clock for ranks that wait. In PTX, at system scope; the emulated device has its
+// own versions. What a rank wrote before a store is visible to every rank that loads the stored value.
 #include "device/kernels/dialect.cuh"
 #ifndef __CUDACC__
 #include "device/emulated/rank_words.h"
@@ -37,7 +37,7 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Between two loads of a word that has not changed yet.
+// Called between two loads of a word that has not changed yet.
 __device__ __forceinline__ void rest() {
 #ifndef __CUDACC__
   emulated::rest();

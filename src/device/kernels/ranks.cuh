@@ -1,12 +1,11 @@
 #pragma once
-// How ranks on several devices bring their parts together (rank_args.h). grid.x: rows; of meet_ranks one warp
-// in all.
+// Combines the parts of ranks on several devices (rank_args.h). grid.x: rows; for meet_ranks one warp in all.
 #include "device/kernels/rank_args.h"
 #include "device/kernels/rank_words.cuh"
 
 namespace pagoda::device::kernels {
 
-// The half of a rank's window that round `round` uses.
+// The half of a rank's window for round `round`.
 __device__ __forceinline__ float* half_of(WindowWords* window, std::int64_t half, std::uint32_t round) {
   float* const floats = reinterpret_cast<float*>(window) + kWordsOfWindow;
   return floats + static_cast<std::int64_t>(round % 2) * half;
@@ -22,7 +21,7 @@ __global__ void share_rows(ShareRowsArgs args) {
     to[i] = from[i];
 }
 
-// A lane for each rank: tells it that this one has arrived, and waits for it. All are told before anybody is
+// One lane per rank: tells it that this rank has arrived, and waits for it. All ranks are told before any is
 // waited for.
 __global__ void meet_ranks(MeetRanksArgs args) {
   begin_kernel();
@@ -54,8 +53,7 @@ __global__ void meet_ranks(MeetRanksArgs args) {
     if ((missing >> rank & 1u) != 0) own->lost = static_cast<std::uint32_t>(rank) + 1;
 }
 
-// Loops over all ranks that there may be are unrolled: arguments at places that are known need no memory of a
-// thread's own.
+// Loops over the maximum number of ranks are unrolled: arguments at known indices need no local memory.
 __global__ void collect_rows(CollectRowsArgs args) {
   begin_kernel();
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x);

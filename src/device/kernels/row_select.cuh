@@ -1,10 +1,10 @@
 #pragma once
-// The base of sampling and scores: a block goes through a row of logits and adds up, finds the k-th largest,
-// or lists the largest, always in whole numbers, so that no result depends on the number of threads. Sums go
-// from lanes to warps to the block by shuffles: there are no atomics. Each warp has a run of neighbouring
-// tokens and its lanes every 32nd of them, so that loads are coalesced and sums of warps are sums of
-// neighbours. A search goes over the tokens that can matter alone, where they fit into shared memory
-// (list_tokens). block: sample_threads(); shared: select_shared_bytes().
+// Base of sampling and scores: a block goes through a row of logits and sums, finds the k-th largest, or
+// lists the largest. All sums are of integers, so that no result depends on the number of threads. They go
+// from lanes to warps to the block by shuffles, without atomics. Each warp has a run of neighbouring tokens,
+// and its lanes every 32nd of them, so that loads are coalesced and sums of warps are sums of neighbours. A
+// search only visits tokens that can matter if they fit into shared memory (list_tokens). block:
+// sample_threads(); shared: select_shared_bytes().
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 
@@ -12,7 +12,7 @@ namespace pagoda::device::kernels {
 
 using Weight = unsigned long long;
 
-// Larger floats have larger keys, equal ones the same: a zero has no sign. NaN is as -infinity.
+// Larger floats have larger keys, and equal ones the same key: +0 and -0 are equal. NaN counts as -infinity.
 __device__ __forceinline__ unsigned order_key(float x) {
   const unsigned bits = __float_as_uint(x == x ? x + 0.0f : -INFINITY);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -25,12 +25,12 @@ __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadId
 __device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x / 32); }
 __device__ __forceinline__ int warps_of_block() { return static_cast<int>(blockDim.x / 32); }
 
-// Shared memory of the block: lines of a number a warp, two of them in turns, so that one barrier a sum is
-// enough; and the list of tokens.
+// Shared memory of the block: two lines with a number per warp, used alternately, so that a sum needs only
+// one barrier; and the list of tokens.
 struct Select {
   Weight* lines;  // [2][kSelectSums][32]
   int* tokens;    // [kListedOfThread * threads]
-  float* logits;  // the same
+  float* logits;  // [kListedOfThread * threads]
   int turn;
 };
 
@@ -48,7 +48,7 @@ struct Larger {
   __device__ __forceinline__ Weight operator()(Weight a, Weight b) const { return a > b ? a : b; }
 };
 
-// x of all threads together, in all of them. Nothing is 0.
+// Combines x of all threads; all threads receive the result. An empty x is 0.
 template <int count, class Join>
 __device__ __forceinline__ void join(Select& select, Weight (&x)[count], const Join& both) {
   static_assert(count <= kSelectSums);
@@ -80,12 +80,12 @@ __device__ __forceinline__ Weight largest_of_block(Select& select, Weight x) {
   return one[0];
 }
 
-// The sum of all lanes, in each.
+// The sum over all lanes, returned in each.
 __device__ __forceinline__ Weight sum_of_warp(Weight x) {
   for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(kAllLanes, x, other);
   return x;
 }
-// The sum of the lanes up to this one.
+// The sum of the lanes up to this one, inclusive.
 __device__ __forceinline__ Weight sum_up_to_lane(Weight x) {
   for (unsigned distance = 1; distance < 32; distance *= 2) {
     const Weight below = __shfl_up_sync(kAllLanes, x, distance);
@@ -94,7 +94,7 @@ __device__ __forceinline__ Weight sum_up_to_lane(Weight x) {
   return x;
 }
 
-// The sum over the warps before this one; `total`: over all. x: the same in each lane of a warp.
+// The sum over the preceding warps; `total`: over all warps. x is the same in each lane of a warp.
 __device__ __forceinline__ Weight sum_before_warp(Select& select, Weight x, Weight& total) {
   const int lane = lane_of_warp(), warp = warp_of_block();
   Weight* const line = select.lines + select.turn * kSelectSums * 32;
@@ -107,7 +107,7 @@ __device__ __forceinline__ Weight sum_before_warp(Select& select, Weight x, Weig
   return warp > 0 ? before : 0;
 }
 
-// The tokens to go through: a whole row, or those that were listed, in ascending order.
+// The tokens to visit: a whole row, or those that were listed, in ascending order.
 struct RowTokens {
   const float* logits;
   int count;
@@ -120,7 +120,7 @@ struct ListedTokens {
   __device__ __forceinline__ int token(int i) const { return tokens[i]; }
 };
 
-// A warp's run. Whole steps of 32, the last of which may go beyond the end.
+// A warp's run. It has whole steps of 32, the last of which may extend beyond the end.
 struct WarpRun {
   int first, end, behind;  // behind: end, rounded up to a step
 };
@@ -140,8 +140,8 @@ __device__ __forceinline__ void for_tokens(int count, const Each& each) {
   for (int i = run.first + lane_of_warp(); i < run.end; i += 32) each(i);
 }
 
-// The largest key that `k` of those that `for_keys` gives are not below; 0: there are fewer. Two bits at a
-// time. Counts: below 2^21.
+// The largest key that at least `k` of the keys given by `for_keys` reach; 0 if there are fewer. Finds two
+// bits at a time. Counts: below 2^21.
 template <class ForKeys>
 __device__ __forceinline__ unsigned kth_key(Select& select, Weight k, const ForKeys& for_keys) {
   unsigned found = 0;
@@ -169,7 +169,8 @@ __device__ __forceinline__ unsigned kth_key_of(Select& select, const Tokens& fro
   });
 }
 
-// A thread's first of its largest logits: the key above, the complement of the token below. 0: none.
+// A thread's first token among its largest logits: the key in the high bits, the complement of the token in
+// the low bits. 0: none.
 __device__ __forceinline__ Weight best_of_thread(const RowTokens& row) {
   Weight best = 0;
   for_tokens(row.count, [&](int i) {
@@ -184,8 +185,8 @@ __device__ __forceinline__ int token_of(Weight best) {
   return static_cast<int>(0xFFFFFFFFu - static_cast<unsigned>(best));
 }
 
-// The same of one key a thread, 0 where it has none: a barrier a bit counts. Not the largest such key, but
-// one that the same threads reach, where exactly `k` do.
+// Likewise for one key per thread, 0 if it has none: each bit costs only one barrier. Not the largest such
+// key, but one that the same threads reach, if exactly `k` do.
 __device__ __forceinline__ unsigned kth_key_of_threads(unsigned own, int k) {
   unsigned found = 0;
   for (int shift = 31; shift >= 0; --shift) {
@@ -197,7 +198,7 @@ __device__ __forceinline__ unsigned kth_key_of_threads(unsigned own, int k) {
   return found;
 }
 
-// The largest of a group of tokens, as best_of_thread() has it; the same in all lanes.
+// The largest logit of a group of tokens, in the format of best_of_thread(); same result in all lanes.
 __device__ __forceinline__ Weight best_of_group(const float* logits, int group, int vocabulary) {
   const int size = group_tokens(vocabulary), first = group * size;
   const int end = first + size < vocabulary ? first + size : vocabulary;
@@ -215,13 +216,14 @@ __device__ __forceinline__ Weight best_of_group(const float* logits, int group, 
   return best;
 }
 
-// A key that `k` threads' largest reach, and so `k` tokens do; with tokens spread at random few more.
+// A key reached by the best tokens of `k` threads, and so by at least `k` tokens; for randomly distributed
+// tokens by few more.
 __device__ __forceinline__ unsigned reached_by(Select& select, Weight best_of_thread, Weight k) {
   return kth_key(select, k, [&](const auto& each) { each(key_of(best_of_thread)); });
 }
 
-// Goes through what `from` has of keys from `bound` to `last`, in order: put(place, i). What lies at or
-// behind `capacity` is left out. The number of all of them.
+// Visits the tokens of `from` with keys from `bound` to `last`, in order: put(place, i). Places from
+// `capacity` on are skipped. Returns the number of all of them.
 template <class Tokens, class Put>
 __device__ __forceinline__ int gather(Select& select, const Tokens& from, unsigned bound, unsigned last,
                                       int capacity, const Put& put) {
@@ -247,7 +249,7 @@ __device__ __forceinline__ int gather(Select& select, const Tokens& from, unsign
   return static_cast<int>(total);
 }
 
-// The tokens of keys from `bound` on; its count is more than there is room for where they do not fit.
+// The tokens with keys from `bound` on. If they do not fit, the count exceeds the capacity.
 __device__ __forceinline__ ListedTokens list_tokens(Select& select, const RowTokens& row, unsigned bound) {
   const int count = gather(select, row, bound, 0xFFFFFFFFu, kListedOfThread * static_cast<int>(blockDim.x),
                            [&](int place, int i) {
@@ -257,8 +259,8 @@ __device__ __forceinline__ ListedTokens list_tokens(Select& select, const RowTok
   __syncthreads();
   return {select.logits, select.tokens, count};
 }
-// The same, where each thread knows the best of a group of tokens (0: it has none): of groups that reach the
-// bound. They are listed first, in `hits`, and then the warps share them.
+// Likewise if each thread knows the best of a group of tokens (0 if it has none): visits only groups that
+// reach the bound. They are listed first, in `hits`, and then the warps share them.
 __device__ __forceinline__ ListedTokens list_groups(Select& select, const RowTokens& row, Weight best_of_own,
                                                     unsigned bound, int* hits) {
   const int lane = lane_of_warp(), warps = warps_of_block(), capacity = kListedOfThread * 32 * warps;
@@ -302,7 +304,7 @@ __device__ __forceinline__ bool fits(const ListedTokens& list) {
   return list.count <= kListedOfThread * static_cast<int>(blockDim.x);
 }
 
-// A logit's share of a softmax in 2^-40, at most one less than the whole.
+// A logit's weight in a softmax, in units of 2^-40, at most one less than the whole.
 constexpr int kWeightBits = 40;
 __device__ __forceinline__ Weight weight_of(float logit, float largest, float scale) {
   const float weight = expf((logit - largest) * scale) * 1099511627776.0f;  // 2^40

@@ -1,5 +1,5 @@
 #pragma once
-// Ops of rows by themselves. grid.x: rows; grid.y: blocks that share a row, of norms one; block.x: threads.
+// Ops on single rows. grid.x: rows; grid.y: blocks that share a row (one for norms); block.x: threads.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/stored_weights.cuh"
@@ -7,20 +7,20 @@
 
 namespace pagoda::device::kernels {
 
-// A thread's first element of its row, and how far it is to the next.
+// A thread's first element of its row, and the distance to its next.
 __device__ __forceinline__ int first_of_row() {
   return static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
 }
 __device__ __forceinline__ int step_in_row() { return static_cast<int>(gridDim.y * blockDim.x); }
 
-// Rows whose neighbours can be loaded and stored four at a time. Null stands for an array that is not there.
+// True if neighbours in rows can be loaded and stored four at a time. Null stands for an absent array.
 __device__ __forceinline__ bool in_fours(int width, const void* a, const void* b, const void* c = nullptr,
                                          const void* d = nullptr) {
   const auto at = [](const void* x) { return reinterpret_cast<std::uintptr_t>(x); };
   return width % 4 == 0 && (at(a) | at(b) | at(c) | at(d)) % 16 == 0;
 }
 
-// Elements i to i + 3 of a row; zero behind its end. `fours`: in_fours() of it.
+// Elements i to i + 3 of a row; zero beyond its end. `fours`: in_fours() of the row.
 __device__ __forceinline__ FourFloats load_four(const float* x, int i, int width, bool fours) {
   FourFloats four = {};
   if (fours) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_four(float* x, int i, int width, bool four
   for (int j = 0; j < 4; ++j)
     if (i + j < width) x[i + j] = four.at[j];
 }
-// The same to the nearest bfloat16, of row `row` of RoundRowsArgs::out; in slabs whatever lies behind the
+// Likewise, rounded to the nearest bfloat16, to row `row` of RoundRowsArgs::out; in slabs also beyond the
 // end.
 __device__ __forceinline__ void store_rounded(std::uint16_t* out, int slab_rows, int row, int i, int width,
                                               bool fours, const FourFloats& four) {
@@ -88,10 +88,10 @@ __global__ void embedding_fp8_blocks(EmbeddingArgs args) { embed_row<Float8Block
 __global__ void embedding_mxfp4(EmbeddingArgs args) { embed_row<Float4>(args); }
 __global__ void embedding_nvfp4(EmbeddingArgs args) { embed_row<Float4Scaled>(args); }
 
-// The sum of a row's elements less `mean`, or of their squares, by `threads` threads that have every
-// `threads`-th element each: a thread's own ones ascending, then block_sum(). The same in all threads of the
-// block, each of which stands for `kEach` of them, or one for one where it has as many or more. `shared` has
-// a float for each warp of `threads`.
+// The sum of a row's elements minus `mean`, or of their squares, as by `threads` threads that have every
+// `threads`-th element each: a thread's own elements ascending, then block_sum(). Same result in all threads
+// of the block. Each thread stands for `kEach` of `threads`, or for one if the block has at least as many.
+// `shared` has a float for each warp of `threads`.
 enum class RowTerms { values, squares };
 template <RowTerms terms, int kEach>
 __device__ __forceinline__ float row_sum(const float* x, int width, float mean, int threads, float* shared) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ float row_sum(const float* x, int width, float mean, 
   return sum;
 }
 
-// One element, normalized.
+// One normalised element.
 __device__ __forceinline__ float normalized(float x, float mean, float scale, float weight) {
   return (x - mean) * scale * weight;
 }
@@ -127,8 +127,8 @@ __device__ __forceinline__ float scale_of_norm(float squares, int width, float e
   return 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
 }
 
-// A block's row, of which a thread has every (4 * threads)-th four neighbours. The first ones stay in its
-// registers.
+// A block's row, of which a thread has every (4 * threads)-th group of four neighbours. The first ones stay
+// in its registers.
 struct RowOfFours {
   static constexpr int kHeld = 8;
   const float* x;
@@ -144,7 +144,7 @@ struct RowOfFours {
   static __device__ __forceinline__ int first(int j) {
     return 4 * static_cast<int>(threadIdx.x + j * blockDim.x);
   }
-  // Calls use(which of this thread's fours it is, or -1 behind those in registers; its first element; it).
+  // Calls use(index of the four in this thread's registers, or -1 beyond them; its first element; the four).
   template <class Use>
   __device__ __forceinline__ void each(const Use& use) const {
 #pragma unroll
@@ -152,7 +152,7 @@ struct RowOfFours {
       if (first(j) < width) use(j, first(j), held[j]);
     for (int j = kHeld; first(j) < width; ++j) use(-1, first(j), load_four(x, first(j), width, fours));
   }
-  // row_sum() by 4 * blockDim.x threads, of which each of this block's stands for four neighbours.
+  // row_sum() as by 4 * blockDim.x threads; each thread of this block stands for four neighbouring ones.
   template <RowTerms terms>
   __device__ __forceinline__ float sum(float mean, float* shared) const {
     float sums[4] = {};
@@ -175,7 +175,7 @@ struct RowOfFours {
   }
 };
 
-// Shared: a float for each eight threads. A thread writes the elements that it alone reads.
+// Shared: a float for each eight threads. A thread only writes elements that no other thread reads.
 __device__ __forceinline__ void normalize_row(const NormArgs& args, bool centred) {
   begin_kernel();
   PAGODA_SHARED(float, sums);
@@ -224,7 +224,7 @@ __global__ void gather_rows(GatherRowsArgs args) {
   for (int i = first_of_row(); i < args.width; i += step_in_row()) to[i] = from[i];
 }
 
-// A thread's first four neighbours of its row, and how far it is to the next.
+// A thread's first four neighbours of its row, and the distance to its next four.
 __device__ __forceinline__ int first_four_of_row() { return 4 * first_of_row(); }
 __device__ __forceinline__ int fours_in_row() { return 4 * step_in_row(); }
 

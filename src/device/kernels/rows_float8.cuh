@@ -1,7 +1,6 @@
 #pragma once
-// Rows in 8-bit floats (float8_args.h), as inputs of products. grid.x: rows; block: whole warps, of which
-// each has kFloat8Scale neighbours at a time; shared: a float for each eight threads (norms), then one for
-// each warp.
+// Rows in 8-bit floats (float8_args.h), as inputs of products. grid.x: rows; block: whole warps, each with
+// kFloat8Scale neighbours at a time; shared: a float for each eight threads (norms), then one for each warp.
 #include "device/kernels/float8_args.h"
 #include "device/kernels/rows.cuh"
 
@@ -27,9 +26,9 @@ __device__ __forceinline__ float float8_scale(const QuantizeRowsArgs& args, floa
   return scale > kLeast ? scale : kLeast;
 }
 
-// Four neighbours of each lane of a whole warp, from element `i` of the row on, a word of codes each: of a
-// pair of lanes whose elements are eight apart, one has the word of its first two and the other's, one that
-// of the last two.
+// Stores four neighbours of each lane of a whole warp, from element `i` of the row on, one word of codes
+// each. In a pair of lanes whose elements are eight apart, one lane has the word of the first two elements of
+// both, the other that of the last two.
 __device__ __forceinline__ void store_float8(const QuantizeRowsArgs& args, int row, int i, float scale,
                                              const FourFloats& four) {
   std::uint32_t codes[4];
@@ -44,7 +43,7 @@ __device__ __forceinline__ void store_float8(const QuantizeRowsArgs& args, int r
   *reinterpret_cast<std::uint32_t*>(args.out + float8_place(args.rows, row, i, byte)) = word;
 }
 
-// The same in bfloat16.
+// Likewise in bfloat16.
 __device__ __forceinline__ void store_wide(const QuantizeRowsArgs& args, int row, int i, float scale,
                                            const FourFloats& four) {
   if (i >= args.width) return;
@@ -55,14 +54,14 @@ __device__ __forceinline__ void store_wide(const QuantizeRowsArgs& args, int row
               TwoWords{pack(codes[0], codes[1]), pack(codes[2], codes[3])});
 }
 
-// `value(i)`: the row's four elements from i on, a multiple of four, zero behind its end, which is one, too.
+// `value(i)`: the row's four elements from i on, zero beyond its end; i and the end are multiples of four.
 template <class Value>
 __device__ __forceinline__ void quantize_row(const QuantizeRowsArgs& args, float* of_warps,
                                              const Value& value) {
   const int row = static_cast<int>(blockIdx.x), first = 4 * static_cast<int>(threadIdx.x),
             step = 4 * static_cast<int>(blockDim.x), end = float8_width(args.width);
   const bool wide = args.wide != 0, blocks = args.blocks != 0;
-  // The first one of this row; and how far the next one is.
+  // The first scale of this row; and the distance to the next.
   float* scales =
       reinterpret_cast<float*>(args.out + (wide ? 2 * static_cast<std::int64_t>(args.rows) * args.width
                                                 : float8_codes(args.rows, args.width)));
@@ -108,7 +107,7 @@ __global__ void quantize_rows(QuantizeRowsArgs args) {
   quantize_row(args, shared + blockDim.x / 8, [&](int i) { return load_four(x, i, width, fours); });
 }
 
-// The sums of rms_norm and layer_norm.
+// Computes the sums of rms_norm and layer_norm.
 __global__ void quantize_norm(QuantizeRowsArgs args) {
   begin_kernel();
   PAGODA_SHARED(float, shared);

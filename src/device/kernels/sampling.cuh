@@ -1,13 +1,13 @@
 #pragma once
-// Sampling: a block a row of logits. What a draw gives is the same in every batch and on every device:
-// weights are whole numbers (exp in 2^-40), so that their sums do not depend on an order, and cuts and draws
-// are exact. Meaning and order of the parameters are sampler/'s.
-//   threshold   the least logit that top_k and min_p leave
-//   edge        the least weight that top_p leaves, and how many of those that have it
+// Sampling: one block per row of logits. The result of a draw is the same in every batch and on every device:
+// weights are integers (exp in units of 2^-40), so that their sums do not depend on an order, and cuts and
+// draws are exact. Meaning and order of the parameters are those of sampler/.
+//   threshold   the smallest logit that top_k and min_p leave
+//   edge        the smallest weight that top_p leaves, and the number of tokens kept among those that have it
 //   draw        inverse CDF over tokens in ascending order at (seed, stream, position)
-// A first kernel finds the best of each group of neighbouring tokens, with a warp for each, so that all of
-// the device reads the row. The cuts are searched for among the largest logits (row_select.cuh) of the groups
-// that have them, and in the whole row where those are not enough: flat distributions, many ties.
+// A first kernel finds the best of each group of neighbouring tokens, with one warp per group, so that the
+// whole device reads the row. The cuts are searched for among the largest logits (row_select.cuh), in the
+// groups that have them, or in the whole row if those are not enough: flat distributions, many ties.
 #include "device/kernels/row_select.cuh"
 
 namespace pagoda::device::kernels {
@@ -16,10 +16,10 @@ __device__ __forceinline__ bool allowed(const std::uint32_t* mask, int token) {
   return (mask[token / 32] >> (token % 32) & 1u) != 0;
 }
 
-// TokenCounts' words: the number of a token among the output tokens, and whether the prompt has it.
+// Words of TokenCounts: the number of times a token is in the output, and whether the prompt has it.
 constexpr unsigned kInPrompt = 0x80000000u;
 
-// grid: rows of counts to bring up to date; block: kRowThreads.
+// grid: rows of counts to update; block: kRowThreads.
 __global__ void count_tokens(CountTokensArgs args) {
   begin_kernel();
   const CountRow& row = args.rows[blockIdx.x];
@@ -40,9 +40,9 @@ __global__ void count_tokens(CountTokensArgs args) {
   }
 }
 
-// A logit behind the penalties for a token that the prompt has, or the output `count` times.
+// A logit after the penalties, for a token that is in the prompt, or `count` times in the output.
 __device__ __forceinline__ float penalized(const EditRow& row, float logit, bool seen, unsigned count) {
-  if (seen && row.repetition != 1.0f && logit - logit == 0) {  // finite, and stays so
+  if (seen && row.repetition != 1.0f && logit - logit == 0) {  // finite, and stays finite
     logit = logit > 0 ? logit / row.repetition : logit * row.repetition;
     constexpr float kLargest = 3.402823466e38f;
     logit = logit > kLargest ? kLargest : logit < -kLargest ? -kLargest : logit;
@@ -54,14 +54,14 @@ __device__ __forceinline__ float penalized(const EditRow& row, float logit, bool
   return logit;
 }
 
-// grid: rows to edit; block: sample_threads(); shared: select_shared_bytes().
-// A thread a row.
+// One thread per row.
 __global__ void fill_in_tokens(FillInTokensArgs args) {
   begin_kernel();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < args.count) args.ids[args.places[i].row] = args.drawn[args.places[i].place];
 }
 
+// grid: rows to edit; block: sample_threads(); shared: select_shared_bytes().
 __global__ void edit_logits(EditLogitsArgs args) {
   begin_kernel();
   const EditRow& row = args.rows[blockIdx.x];
@@ -86,7 +86,7 @@ __global__ void edit_logits(EditLogitsArgs args) {
   if (threadIdx.x == 0) args.best[row.row] = token_of(best);
   __syncthreads();
 
-  // The edits of single tokens first, from logits that nothing else has changed; they are written last.
+  // Single-token edits are computed first, from logits that nothing else has changed; they are written last.
   const auto seen = [&](int token) { return counts != nullptr ? counts[token] : 0u; };
   LogitEdit* const edits = args.edits + row.first_edit;
   for (int e = first; e < row.edits; e += step) {
@@ -111,8 +111,8 @@ __global__ void edit_logits(EditLogitsArgs args) {
   for (int e = first; e < row.edits; e += step) logits[edits[e].token] = edits[e].value;
 }
 
-// The best of each group of tokens, which spares sample_rows the row: it reads the groups that matter alone.
-// grid: (rows, groups / kGroupWarps); block: 32 * kGroupWarps.
+// Finds the best of each group of tokens, so that sample_rows need not read the whole row, but only the
+// groups that matter. grid: (rows, groups / kGroupWarps); block: 32 * kGroupWarps.
 __global__ void __launch_bounds__(32 * kGroupWarps) best_of_groups(SampleRowsArgs args) {
   begin_kernel();
   const int groups = token_groups(args.vocabulary);
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(32 * kGroupWarps) best_of_groups(SampleRowsArg
   if (lane_of_warp() == 0) args.groups[static_cast<std::int64_t>(blockIdx.x) * groups + group] = best;
 }
 
-// A draw's parameters: what a logit weighs.
+// The weight of a logit under a draw's parameters.
 struct Weigh {
   float largest, threshold, scale;
   __device__ __forceinline__ Weight operator()(float logit) const {
@@ -132,12 +132,13 @@ struct Weigh {
   }
 };
 
-// The number of tokens to keep among those with the least weight that top_p leaves: the first.
+// The smallest weight that top_p leaves, and the number of tokens to keep among those that have it: the first
+// ones.
 struct Edge {
   Weight weight, count;
 };
 
-// The edge at which the largest weights reach `mass`. {0, 0}: all are needed.
+// The edge at which the largest weights reach `mass`. {0, 0}: all tokens are needed.
 template <class Tokens>
 __device__ __forceinline__ Edge nucleus_edge(Select& select, const Tokens& from, const Weigh& weigh,
                                              Weight mass) {
@@ -165,13 +166,13 @@ __device__ __forceinline__ Edge nucleus_edge(Select& select, const Tokens& from,
   return {edge, (target - above + edge - 1) / edge};
 }
 
-// The same of a short list, by one pass for all of its tokens at once: a thread has a token, and adds up what
-// weighs as much as it or more.
+// Likewise for a short list, in one pass over all of its tokens at once: a thread has a token, and sums the
+// weights that are at least as large.
 constexpr int kShortList = 256;
 __device__ __forceinline__ Edge nucleus_edge_of_short(Select& select, const ListedTokens& list,
                                                       const Weigh& weigh, Weight mass) {
   const Weight target = mass > 0 ? mass : 1;
-  // A short list leaves room behind its logits.
+  // A short list leaves space after its logits.
   Weight* const weights = reinterpret_cast<Weight*>(select.logits + kShortList);
   const int i = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
   for (int j = i; j < list.count; j += step) weights[j] = weigh(list.logits[j]);
@@ -213,7 +214,7 @@ __device__ __forceinline__ Weight mix(Weight x) {
   return x ^ (x >> 31);
 }
 
-// All of a row's draws, from what `edge` leaves of `from`.
+// All draws of a row, from the tokens of `from` that `edge` leaves.
 template <class Tokens>
 __device__ __forceinline__ void draw(Select& select, const Tokens& from, const Weigh& weigh, const Edge& edge,
                                      const DrawRow& row, std::int32_t* tokens) {
@@ -250,7 +251,7 @@ __device__ __forceinline__ void draw(Select& select, const Tokens& from, const W
       const Weight up_to = sum + sum_up_to_lane(weight);
       const unsigned reached = __ballot_sync(kAllLanes, up_to > target ? 1 : 0);
       if (reached != 0) {
-        const int lane = 32 - __popc(reached);  // sums ascend: the lanes from the first on
+        const int lane = 32 - __popc(reached);  // sums ascend: all lanes from the first on
         if (lane_of_warp() == lane) tokens[row.first_draw + i] = from.token(at);
         break;
       }
@@ -281,7 +282,7 @@ __device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& al
                             : nucleus_edge(select, list, weigh, mass);
     };
     if (fits(list) && (bound == least || (k > 0 && static_cast<Weight>(list.count) >= k))) {
-      // Whatever stays is listed.
+      // All tokens that stay are listed.
       if (k > 0 && static_cast<Weight>(list.count) > k) {
         const int own = static_cast<int>(threadIdx.x);
         const float kth = of_key(
@@ -308,7 +309,7 @@ __device__ __forceinline__ void cut_and_draw(Select& select, const RowTokens& al
   draw(select, all, weigh, edge, row, tokens);
 }
 
-// Behind best_of_groups. grid: rows; block: sample_threads(); shared: sample_shared_bytes().
+// Runs after best_of_groups. grid: rows; block: sample_threads(); shared: sample_shared_bytes().
 __global__ void __launch_bounds__(kMostSampleThreads) sample_rows(SampleRowsArgs args) {
   begin_kernel();
   const DrawRow& row = args.rows[blockIdx.x];

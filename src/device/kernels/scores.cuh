@@ -1,11 +1,11 @@
 #pragma once
-// Log-probabilities: of a row of logits the logarithm of the sum of their exponents, logit and rank of some
-// tokens, and the largest logits in order. Sums are of whole numbers, as in sampling.cuh.
+// Log-probabilities of a row of logits: the logarithm of the sum of their exponentials, logit and rank of
+// some tokens, and the largest logits in order. Sums are of integers, as in sampling.cuh.
 #include "device/kernels/row_select.cuh"
 
 namespace pagoda::device::kernels {
 
-// The `count` largest of `from`, in order: of equal ones the first.
+// The `count` largest of `from`, in order; the first of equal ones comes first.
 template <class Tokens>
 __device__ __forceinline__ void write_top(Select& select, const Tokens& from, int count, ScoredToken* room,
                                           ScoredToken* out) {

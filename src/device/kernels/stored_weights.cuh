@@ -1,11 +1,11 @@
 #pragma once
-// Weights as they lie in memory, of every type: how many bytes they take, and what one of them is worth.
+// Weights as stored in memory, for every type: their size in bytes, and the value of a single weight.
 #include "device/kernels/dialect.cuh"
 #include "device/kernels/launch_shapes.h"
 
 namespace pagoda::device::kernels {
 
-// Bytes of 32 weights of a row, or what stands for them (launch_shapes.h).
+// Bytes of 32 weights of a row, or a substitute for that number (launch_shapes.h).
 template <class T>
 inline constexpr int kGroupBytes = static_cast<int>(sizeof(T));
 template <>
@@ -24,26 +24,26 @@ template <>
 inline constexpr int kGroupBytes<Float4> = kFloat4Group;
 template <>
 inline constexpr int kGroupBytes<Float4Scaled> = kFloat4ScaledGroup;
-// The bytes themselves, of groups and units.
+// The true number of bytes, for groups and units.
 template <class T>
 inline constexpr int kBytesOfGroup =
     kGroupBytes<T> == kQuantized5KGroup ? static_cast<int>(sizeof(Quantized5K)) / 4 : kGroupBytes<T>;
-// 8-bit floats, whose scales lie behind a row: one, or one for each block of it.
+// 8-bit floats, with scales after a row: one, or one per block of it.
 template <class T>
 inline constexpr bool kFloats8 = is_float8(kGroupBytes<T>);
 template <class T>
 inline constexpr bool kScalesOfBlocks = kGroupBytes<T> == kFloat8BlocksGroup;
 
-// 4-bit floats, behind whose row lies a byte for each so many of them: powers of two, or scales.
+// 4-bit floats, whose row is followed by a byte for each kOfFloat4Byte of them: powers of two, or scales.
 template <class T>
 inline constexpr bool kFloats4 = is_float4(kGroupBytes<T>);
 template <class T>
 inline constexpr int kOfFloat4Byte = kGroupBytes<T> == kFloat4ScaledGroup ? kFloat4Scale : kQuantizedGroup;
-// Those of which a number multiplies the row's sum.
+// Types whose row sums are multiplied by a number.
 template <class T>
 inline constexpr bool kScalesOfRows = kGroupBytes<T> == kFloat8Group || kGroupBytes<T> == kFloat4ScaledGroup;
 
-// How many elements of T `k` weights of a row are.
+// Number of elements of T that store `k` weights of a row.
 template <class T>
 __device__ __forceinline__ int stored_elements(int k) {
   if constexpr (kFloats8<T>) return float8_row_bytes(k, kScalesOfBlocks<T>);
@@ -52,7 +52,7 @@ __device__ __forceinline__ int stored_elements(int k) {
   if constexpr (sizeof(T) > 4) return k / (32 * static_cast<int>(sizeof(T)) / kBytesOfGroup<T>);
 }
 
-// Weight i of a row of k, in float32, as the host's dequantiser has it.
+// Weight i of a row of k, in float32, as the host's dequantiser computes it.
 template <class T>
 __device__ __forceinline__ float weight_of(const T* row, int i, int) {
   return to_float(row[i]);
@@ -102,11 +102,11 @@ __device__ __forceinline__ float weight_of(const Float8Blocks* row, int i, int k
 __device__ __forceinline__ float power_of_byte(std::uint8_t byte) {
   return __uint_as_float(byte == 0 ? 0x00400000u : static_cast<std::uint32_t>(byte) << 23);
 }
-// `row`: codes, of a row of 4-bit floats.
+// `row`: the codes of a row of 4-bit floats.
 __device__ __forceinline__ float float4_value(const void* row, int i) {
   const std::uint32_t byte = static_cast<const unsigned char*>(row)[i / 32 * 16 + float4_byte(i % 32)];
   const std::uint32_t code = byte >> float4_shift(i % 32) & 15u;
-  // The exponent and the fraction are those of a number 2^-126 times as large.
+  // As bits of a float, exponent and fraction give a number 2^-126 times as large.
   return __uint_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
 }
 __device__ __forceinline__ float weight_of(const Float4* row, int i, int k) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ float weight_of(const Float4Scaled* row, int i, int k
   return float4_value(row, i) * (scale * factors.factor / factors.divisor);
 }
 
-// The number that multiplies the row's sum.
+// The number by which the row's sum is multiplied.
 template <class T>
 __device__ __forceinline__ float row_scale(const T* row, int k) {
   if constexpr (kFloats4<T>)
@@ -127,7 +127,7 @@ __device__ __forceinline__ float row_scale(const T* row, int k) {
     return float8_scales(row, k)[0];
 }
 
-// Row `row` of [rows, k], of one matrix or of several below each other.
+// Row `row` of [rows, k], in one matrix or in several that are stacked.
 template <class T>
 __device__ __forceinline__ const T* stored_row(const T* weight, std::int64_t row, int k) {
   return weight + row * stored_elements<T>(k);

@@ -1,7 +1,7 @@
 #pragma once
-// Blocks of a launch that work for each other without waiting: who is the last one to come has what all of
-// them wrote. By an atomic of PTX at the scope of the device, or what the emulated device has for it.
-// Source: CUDA C++ Programming Guide, memory fence functions (threadFenceReduction).
+// Cooperation of a launch's blocks without waiting: the last block to arrive sees what all of them wrote. By
+// a PTX atomic at device scope; the emulated device has its own version. Source: CUDA C++ Programming Guide,
+// memory fence functions (threadFenceReduction).
 #include "device/kernels/dialect.cuh"
 #ifndef __CUDACC__
 #include "device/emulated/ticket_words.h"
@@ -9,13 +9,13 @@
 
 namespace pagoda::device::kernels {
 
-// Whether this is the last of `count` tickets of a counter, which is 0 before the first and behind the last.
-// What this thread knows is seen by who takes the last one.
+// True if this is the last of `count` tickets of a counter, which is 0 before the first and after the last.
+// Everything visible to this thread is visible to the thread that takes the last ticket.
 __device__ __forceinline__ bool take_ticket(std::uint32_t* counter, std::uint32_t count) {
 #ifndef __CUDACC__
   return emulated::take_ticket(counter, count);
 #else
-  std::uint32_t before;  // `inc` begins anew at 0 behind count - 1
+  std::uint32_t before;  // `inc` wraps to 0 after count - 1
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
                : "=r"(before)
                : "l"(counter), "r"(count - 1)
@@ -24,8 +24,8 @@ __device__ __forceinline__ bool take_ticket(std::uint32_t* counter, std::uint32_
 #endif
 }
 
-// Whether this block is the last of `count` to come here: then its threads see what all of them wrote to
-// memory in front of it. All threads of the block call it.
+// True if this block is the last of `count` to arrive: its threads then see what all of them wrote to memory
+// before. Called by all threads of the block.
 __device__ __forceinline__ bool is_last_block(std::uint32_t* counter, std::uint32_t count) {
   __syncthreads();
   const bool last = threadIdx.x == 0 && (count == 1 || take_ticket(counter, count));

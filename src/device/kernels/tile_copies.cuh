@@ -1,5 +1,5 @@
 #pragma once
-// How a block of products by tiles (linear_tiles.cuh) brings its stages into shared memory: the rows of the
+// The copies of stages into shared memory by a block of products by tiles (linear_tiles.cuh): rows of the
 // weights, of every type, and its rows of x.
 #include <type_traits>
 
@@ -17,7 +17,7 @@ struct ProductSizes {
   static constexpr int kRows = tile.rows / tile.warps_of_rows;           // rows of a warp
   static constexpr int kColumns = tile.columns / tile.warps_of_columns;  // columns of a warp
   static constexpr int kM = kRows / 16, kN = kColumns / 8;
-  // As registers allow beside the sums.
+  // As many as registers allow beside the sums.
   static constexpr int kStepsAtOnce = kM * kN > 16 ? 1 : tile.depth / 32,
                        kCopiesAtOnce = kM * kN > 16 ? 2 : 16;
   static constexpr bool kStoredAtOnce = kM * kN <= 4 && tile.depth == kQuantizedUnit && !kFloats8<T>;
@@ -32,8 +32,8 @@ struct ProductSizes {
   static_assert(tile.depth % kSlab == 0);
 };
 
-// Starts the copies of the stage's weights. What lies behind the matrix's last row, or a row's end, is zero.
-// Places within a block's part of a matrix are 32-bit numbers, which stay the same for all stages.
+// Starts the copies of the stage's weights. Beyond the matrix's last row and a row's end, they are zero.
+// Places within a block's part of a matrix are 32-bit numbers, the same for all stages.
 template <class T, ProductTile tile>
 __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k, unsigned char* stage) {
   using Sizes = ProductSizes<T, tile>;
@@ -64,17 +64,18 @@ __device__ __forceinline__ void copy_weights(const LinearArgs& args, int first_k
   }
 }
 
-// The same, stage after stage, of weights in bfloat16, whose pieces are swizzled and divide the block's
-// threads. A thread has the same piece of every kStep-th line, so that it knows where it copies from and to.
+// Likewise, stage after stage, for weights in bfloat16, whose pieces are swizzled and divide the block's
+// threads. A thread has the same piece of every kStep-th line, so that its addresses are known.
 template <int lines, int pieces, int threads>
 struct LineCopies {
   static constexpr int kStep = threads / pieces, kCount = lines / kStep, kPitch = 16 * pieces;
   static_assert(threads % pieces == 0 && kStep % 8 == 0 && lines % kStep == 0);
   const unsigned char* from;
   std::int64_t step;
-  int to, count, left;  // count: of this thread's lines that there are; left: of a line's bytes
+  int to, count, left;  // count: existing lines of this thread; left: remaining bytes of a line
 
-  // `first`: of the block's lines, of which there are `there`; `thread`: of those that copy.
+  // `first`: the first of the block's lines; `there`: number of existing lines; `thread`: number among the
+  // copying threads.
   __device__ __forceinline__ LineCopies(const void* first, int line_bytes, int there, int thread) {
     const int line = thread / pieces, piece = thread % pieces;
     from =
@@ -86,15 +87,15 @@ struct LineCopies {
   }
   __device__ __forceinline__ void start(unsigned char* stage) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j)  // nothing is read where no line is there
+    for (int j = 0; j < kCount; ++j)  // nothing is read for lines that do not exist
       copy_async(stage + to + j * kStep * kPitch, from + j * step, j < count && left > 0);
     from += kPitch;
     left -= kPitch;
   }
 };
 
-// The same of quantised weights, in stages of 128 of k or of multiples of it, which begin with a piece. Rows
-// that are not there are copies of the first where rows are whole stages: their sums are stored nowhere.
+// Likewise for quantised weights, in stages of 128 of k or multiples, which begin with a piece. If rows are
+// whole stages, missing rows are copies of the first: their sums are not stored.
 template <class T, int lines, int depth, int pitch, int threads>
 struct PieceCopies {
   static constexpr bool kWhole = kGroupBytes<T> != kGroupBytes<Quantized4>;  // supports_product_tiles()
@@ -102,8 +103,8 @@ struct PieceCopies {
   static constexpr int kPieces = kStep / 16, kAll = lines * kPieces, kCount = (kAll + threads - 1) / threads;
   static_assert(depth % kQuantizedUnit == 0 && kStep % 16 == 0);
   const unsigned char* from[kCount];
-  int to[kCount], left[kCount];  // left: of a row's bytes
-  bool mine;                     // whether there is a last piece
+  int to[kCount], left[kCount];  // left: remaining bytes of a row
+  bool mine;                     // true if there is a last piece for this thread
 
   __device__ __forceinline__ PieceCopies(const void* first, int line_bytes, int there, int thread) {
 #pragma unroll
@@ -127,21 +128,20 @@ struct PieceCopies {
   }
 };
 
-// x's part of the stages, one after the other: slabs of the block's rows, which are brought as they lie in
-// memory. By copies of each thread, or, where blocks share, by bulk copies of a thread in a warp that does
-// nothing else, which arrive at the stage's barrier; lines without a row are left as they are, since no row
-// of a product sees another.
+// The part of x in the stages, one after the other: slabs of the block's rows, copied unchanged. By copies of
+// each thread, or, if blocks share, by bulk copies of one thread in a warp that does nothing else, which
+// arrive at the stage's barrier. Lines without a row are not written: the rows of a product are independent.
 template <ProductTile tile>
 struct RowCopies {
   static constexpr int kThreads = product_threads(tile), kSlabs = tile.depth / kSlab,
                        kSlabBytes = tile.rows * kSlabRowBytes, kPieces = kSlabBytes / 16,
-                       kShare = tile.rows / tile.cluster;  // rows that a block brings to all
+                       kShare = tile.rows / tile.cluster;  // rows that a block copies to all blocks
   static_assert(kPieces % kThreads == 0 && tile.rows % tile.cluster == 0);
-  // Blocks that share fill the place of the stage before the last one.
+  // Blocks that share fill the place of the stage before the previous one.
   static_assert(tile.cluster == 1 || tile.stages > 2);
   const unsigned char* from;
-  int slab, there;  // bytes of a slab of all rows; the block's lines that are rows
-  // Two for each place of the ring: at which x arrives, and where blocks say that it is free.
+  int slab, there;  // bytes of a slab of all rows; the block's lines that have rows
+  // Two per place of the ring: one at which x arrives, and one at which blocks signal that the place is free.
   std::uint64_t* barriers;
 
   __device__ __forceinline__ RowCopies(const LinearArgs& args, unsigned char* behind_stages)
@@ -177,9 +177,9 @@ struct RowCopies {
   __device__ __forceinline__ void wait(int place, unsigned parity) const {
     wait_for_arrivals(barriers + place, parity);
   }
-  // These and make_barriers() by one thread, to which __syncthreads() has said that nobody in the block reads
-  // this place any more: all blocks hear of it; and where all have said so, this block's part of a stage goes
-  // there.
+  // These functions and make_barriers() are called by one thread, after __syncthreads() has ensured that no
+  // thread of the block still reads this place. free() signals all blocks; once all have signalled, this
+  // block's part of a stage is copied there.
   __device__ __forceinline__ void free(int place) const {
 #pragma unroll
     for (unsigned rank = 0; rank < tile.cluster; ++rank) arrive_at(barriers + tile.stages + place, rank);

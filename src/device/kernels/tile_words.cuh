@@ -1,7 +1,7 @@
 #pragma once
-// The words of PTX that tiles are made of: asynchronous copies into shared memory, loads of 8x8 matrices and
-// products of 16x16 by 16x8, all bfloat16 with sums in f32 (sm_80 and up); or what the emulated device has
-// for them. Whole warps. Which lane holds what: emulated/tile_words.h.
+// PTX instructions for tiles: asynchronous copies into shared memory, loads of 8x8 matrices and products of
+// 16x16 by 16x8, all bfloat16 with sums in f32 (sm_80 and up). The emulated device has its own versions.
+// Called by whole warps. The assignment of elements to lanes: emulated/tile_words.h.
 #include "device/kernels/dialect.cuh"
 #ifndef __CUDACC__
 #include "device/emulated/tile_words.h"
@@ -23,8 +23,8 @@ struct alignas(16) FourWords {
   std::uint32_t at[4];
 };
 
-// Loads and stores one of them at once. (The host's compiler may take them apart, and then the emulated
-// device would count several accesses: emulated/access_counts.h.)
+// Loads and stores a whole value at once. (The host's compiler may split the access; the emulated device
+// would then count several: emulated/access_counts.h.)
 template <class T>
 __device__ __forceinline__ T load_whole(const void* from) {
 #ifdef __CUDACC__
@@ -44,7 +44,7 @@ __device__ __forceinline__ void store_whole(void* to, const T& value) {
 #endif
 }
 
-// 16 bytes, both ends at multiples of 16. Not `there`: zeros, and nothing is read.
+// Copies 16 bytes; both addresses are multiples of 16. Not `there`: writes zeros and reads nothing.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
 #ifdef __CUDACC__
   const auto shared = shared_address(to);
@@ -56,7 +56,7 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
 #endif
 }
 
-// The same, or nothing at all where it is not `wanted`: without a branch.
+// Likewise, or a no-op if not `wanted`: without a branch.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there, bool wanted) {
 #ifdef __CUDACC__
   const auto shared = shared_address(to);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
 #endif
 }
 
-// Makes a group of this thread's copies since the last call.
+// Groups this thread's copies since the last call.
 __device__ __forceinline__ void copies_commit() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -81,7 +81,8 @@ __device__ __forceinline__ void copies_commit() {
 #endif
 }
 
-// Until no more than the `left` latest of this thread's groups are under way. Others see it behind a barrier.
+// Waits until at most the `left` latest of this thread's groups are in flight. Visible to other threads after
+// a barrier.
 template <int left>
 __device__ __forceinline__ void copies_wait() {
 #ifdef __CUDACC__
@@ -123,10 +124,10 @@ __device__ __forceinline__ void multiply_matrices(float (&sums)[4], const std::u
 #endif
 }
 
-// Two of them in a register, the first in the low half.
+// Packs two numbers into a register, the first in the low half.
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 #ifdef __CUDACC__
-  std::uint32_t pair;  // as store() rounds, but for what bits a NaN has
+  std::uint32_t pair;  // as store() rounds, except for the bits of NaN
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 #else
@@ -139,11 +140,11 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
 __device__ __forceinline__ float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xFFFF0000u); }
 
-// Both of `pair` times one of `factors` each, rounded. Numbers below the smallest normal one count.
+// Each half of `pair` times the same half of `factors`, rounded. Subnormal numbers are kept.
 __device__ __forceinline__ std::uint32_t multiply_pair(std::uint32_t pair, std::uint32_t factors) {
 #ifdef __CUDACC__
   std::uint32_t out;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(pair), "r"(factors), "r"(0x80008000u));  // less 0
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(pair), "r"(factors), "r"(0x80008000u));  // minus 0
   return out;
 #else
   return pack(low_of(pair) * low_of(factors), high_of(pair) * high_of(factors));

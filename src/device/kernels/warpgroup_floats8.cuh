@@ -1,8 +1,8 @@
 #pragma once
 // Products of warpgroups (warpgroup_words.cuh) of 8-bit floats, e4m3 by e4m3, with sums in f32: 32 of k at
-// once, in as many bytes as 16 of bfloat16. Hardware keeps 13 bits behind the leading one of a step's largest
-// term (arXiv 2511.10909), so that no other instruction gives their sums. Those of an element do not depend
-// on how many columns there are, nor where it lies among them: float8_check.h asks each device for it.
+// once, in as many bytes as 16 of bfloat16. Hardware keeps 13 bits after the leading bit of a step's largest
+// term (arXiv 2511.10909), so that no other instruction gives the same sums. The sum of an element does not
+// depend on the number of columns or its position among them: float8_check.h tests this on each device.
 #include "device/kernels/warpgroup_words.cuh"
 
 namespace pagoda::device::kernels {
@@ -17,7 +17,7 @@ namespace pagoda::device::kernels {
                : "memory")
 
 // sums (64 x 8 * eights) = (adds: sums +) a (64 x 32) * b (8 * eights x 32)^T, `at` bytes from a and b on,
-// which lie as those of multiply_warpgroup() do.
+// which are laid out as for multiply_warpgroup().
 template <bool adds, int eights>
 __device__ __forceinline__ void multiply_warpgroup_floats8(float (&s)[eights][4], const void* a,
                                                            const void* b, int at) {

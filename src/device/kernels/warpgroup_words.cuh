@@ -1,10 +1,10 @@
 #pragma once
-// The words of PTX for products of warpgroups (wgmma; compute capability 9.0, compiled for 90a): four warps,
-// which lie at a multiple of four, multiply matrices in shared memory beside what their threads do; or what
-// the emulated device has for them. Where Device::has_warpgroups() is false they are not to be called.
-// A step of 16 of k adds to a sum what multiply_matrices() of tile_words.cuh adds to it. No document of the
-// maker's says so. It was found on hardware for bfloat16: both are one sum of 16 products and the sum before
-// (arXiv 2511.10909), and bulk_check.h asks each device for it. Of 8-bit floats it is not so: there,
+// PTX instructions for products of warpgroups (wgmma; compute capability 9.0, compiled for 90a): four warps,
+// beginning at a multiple of four, multiply matrices in shared memory while their threads continue. The
+// emulated device has its own versions. Must not be called if Device::has_warpgroups() is false. A step of 16
+// of k adds to a sum the same bits as multiply_matrices() of tile_words.cuh. No document of the manufacturer
+// says so. It was found on hardware for bfloat16: both compute one sum of 16 products and the previous sum
+// (arXiv 2511.10909), and bulk_check.h tests it on each device. It does not hold for 8-bit floats: there,
 // warpgroups have fewer bits.
 #include "device/kernels/cluster_words.cuh"
 #include "device/kernels/warpgroup_operands.h"
@@ -20,8 +20,8 @@
 
 namespace pagoda::device::kernels {
 
-// From here on each thread of the warpgroup has so many registers: more than the kernel has of its launch
-// bounds, once others have given them back; or fewer.
+// Sets the registers of each thread of the warpgroup from here on: more than the kernel's launch bounds give,
+// once other warpgroups have released them; or fewer.
 template <int registers, bool more>
 __device__ __forceinline__ void set_registers() {
 #if defined(PAGODA_WARPGROUPS)
@@ -32,9 +32,9 @@ __device__ __forceinline__ void set_registers() {
 #endif
 }
 
-// Shows what is written into shared memory, by stores or by asynchronous copies that are there, to products
-// of warpgroups: what this thread has written, to those behind a barrier at which it arrives next; and what
-// others wrote before a barrier for which it has waited, to its own.
+// Makes writes to shared memory, by stores or by completed asynchronous copies, visible to products of
+// warpgroups: this thread's own writes, to products after a barrier at which it arrives next; and writes of
+// other threads before a barrier for which it has waited, to its own products.
 __device__ __forceinline__ void show_writes() {
 #ifndef __CUDACC__
   emulated::show_writes();
@@ -43,7 +43,7 @@ __device__ __forceinline__ void show_writes() {
 #endif
 }
 
-// Before the first product that adds to these sums, and before each behind a change of them.
+// Called before the first product that adds to these sums, and after each change of them.
 template <int eights>
 __device__ __forceinline__ void fence_products(float (&sums)[eights][4]) {
 #ifndef __CUDACC__
@@ -56,7 +56,7 @@ __device__ __forceinline__ void fence_products(float (&sums)[eights][4]) {
 #endif
 }
 
-// The same, where the threads' own left matrices follow.
+// Likewise, followed by the threads' own left matrices.
 template <int eights, int steps>
 __device__ __forceinline__ void fence_products(float (&sums)[eights][4], std::uint32_t (&left)[steps][4]) {
 #if defined(PAGODA_WARPGROUPS)
@@ -69,7 +69,7 @@ __device__ __forceinline__ void fence_products(float (&sums)[eights][4], std::ui
   fence_products(sums);
 }
 
-// Behind wait_for_products(): nothing reads the sums before.
+// Called after wait_for_products(): nothing may read the sums before.
 template <int eights>
 __device__ __forceinline__ void take_products(float (&sums)[eights][4]) {
 #if defined(PAGODA_WARPGROUPS)
@@ -82,22 +82,22 @@ __device__ __forceinline__ void take_products(float (&sums)[eights][4]) {
 }
 
 #if defined(PAGODA_WARPGROUPS)
-// K-major lines of 128 bytes, pieces of 16 swizzled in each 1,024 bytes.
+// K-major lines of 128 bytes, with pieces of 16 swizzled in each 1,024 bytes.
 __device__ __forceinline__ std::uint64_t matrix_at(const void* first) {
   return static_cast<std::uint64_t>((shared_address(first) & 0x3FFFFu) >> 4) | std::uint64_t{1} << 16 |
          std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
 }
-// ... `bytes` further: words that are worked out once serve several products.
+// The matrix `bytes` further on: a computed descriptor serves several products.
 __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) {
   const auto low = static_cast<std::uint32_t>(matrix) + static_cast<std::uint32_t>(bytes >> 4);
   return (matrix & 0xFFFFFFFF00000000u) | low;
 }
 #endif
 
-// sums (64 x 8 * eights) += a (64 x 16) * b (8 * eights x 16)^T: 16 of k, 32 bytes from `a` and `b` on, of
-// lines of 128 bytes that lie as swizzled() has them from a multiple of 1,024 bytes on. The threads of a
-// warpgroup have the rows of four warps' multiply_matrices(), one below the other. All of it is to be left
-// alone until wait_for_products(). Not `adds`: from zero, whatever the sums were.
+// sums (64 x 8 * eights) += a (64 x 16) * b (8 * eights x 16)^T: 16 of k, 32 bytes from `a` and `b` on, in
+// lines of 128 bytes in the order of swizzled(), from a multiple of 1,024 bytes on. The threads of a
+// warpgroup have the rows of four warps' multiply_matrices(), one below the other. None of it may be touched
+// until wait_for_products(). Not `adds`: starts from zero, whatever the sums were.
 #define PAGODA_WGMMA(columns, words, a, b, ...)                                              \
   asm volatile(                                                                              \
       "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, 1, 0;\n\t"                                   \
@@ -131,7 +131,7 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[eights][4], const 
 }
 #undef PAGODA_WGMMA
 
-// `at`: so many bytes from a and b on.
+// `at`: byte offset added to a and b.
 template <bool adds = true>
 __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void* a, const void* b,
                                                    int at = 0) {
@@ -151,17 +151,18 @@ __device__ __forceinline__ void multiply_warpgroup(float (&s)[8][4], const void*
 }
 
 #if defined(PAGODA_WARPGROUPS)
-// Lines of 64 columns, 128 bytes, swizzled in each 1,024 bytes; the next 64 columns `apart` bytes further.
+// Lines of 64 columns, 128 bytes, swizzled in each 1,024 bytes; the next 64 columns are `apart` bytes
+// further.
 __device__ __forceinline__ std::uint64_t lines_at(const void* first, unsigned apart) {
   return static_cast<std::uint64_t>((shared_address(first) & 0x3FFFFu) >> 4) |
          static_cast<std::uint64_t>(apart >> 4) << 16 | std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
 }
 #endif
 
-// sums (64 x 8 * eights) += a (64 x 16) * b (16 x 8 * eights): of `a` each thread has what it has in
-// multiply_matrices(); b is 16 lines of 128 bytes, 64 columns each, from a multiple of 1,024 bytes on,
-// swizzled as above, of which the next 64 columns are `apart` bytes further, a multiple of 1,024. `at`: from
-// so many bytes of b on.
+// sums (64 x 8 * eights) += a (64 x 16) * b (16 x 8 * eights). Each thread has the same part of `a` as in
+// multiply_matrices(). b is 16 lines of 128 bytes, 64 columns each, from a multiple of 1,024 bytes on,
+// swizzled as above; the next 64 columns are `apart` bytes further, a multiple of 1,024. `at`: byte offset
+// added to b.
 template <bool adds = true>
 __device__ __forceinline__ void multiply_lines(float (&s)[8][4], const std::uint32_t (&a)[4], const void* b,
                                                unsigned apart, int at) {
@@ -195,7 +196,7 @@ __device__ __forceinline__ void multiply_lines(float (&s)[16][4], const std::uin
 #endif
 }
 
-// Makes a group of this warp's products since the last call.
+// Groups this warp's products since the last call.
 __device__ __forceinline__ void commit_products() {
 #ifndef __CUDACC__
   emulated::commit_products();
@@ -204,7 +205,7 @@ __device__ __forceinline__ void commit_products() {
 #endif
 }
 
-// Until no more than the `left` latest groups are under way.
+// Waits until at most the `left` latest groups are in flight.
 template <int left>
 __device__ __forceinline__ void wait_for_products() {
 #ifndef __CUDACC__

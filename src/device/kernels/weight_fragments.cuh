@@ -1,16 +1,17 @@
 #pragma once
-// Weights on their way from a stage in shared memory into registers, as the right matrices of products in
-// bfloat16: eight rows of the weights, 32 of k. This lane's row is lane / 4; its k in each 8 are
-// 2 * (lane % 4) and the next. Quantised ones are widened in float32 and rounded; 8-bit floats are widened
-// exactly, without their scale.
+// Loads weights from a stage in shared memory into registers, as the right matrices of products in bfloat16:
+// eight rows of the weights, 32 of k. This lane's row is lane / 4; its k in each 8 are 2 * (lane % 4) and the
+// next. Quantised weights are widened in float32 and rounded; 8-bit floats are widened exactly, without their
+// scale.
 #include "device/kernels/launch_shapes.h"
 #include "device/kernels/stored_weights.cuh"
 #include "device/kernels/tile_words.cuh"
 
 namespace pagoda::device::kernels {
 
-// Bytes of a row of k weights, and those before its scales; the byte of the row that a stage which begins at
-// `first_k` is copied from; and where in that copy the stage begins: bytes, or groups of 32 of a unit.
+// Bytes of a row of k weights, and bytes before its scales; the byte of the row from which a stage that
+// begins at `first_k` is copied; and the beginning of the stage in that copy: bytes, or groups of 32 in a
+// unit.
 template <class T>
 __device__ __forceinline__ int row_bytes_of(int k) {
   if constexpr (kFloats8<T> || kFloats4<T>) return stored_elements<T>(k);
@@ -35,34 +36,35 @@ __device__ __forceinline__ int shift_of(int first_k) {
   return first_k / kQuantizedGroup * kGroupBytes<T> % 16;
 }
 
-// The byte of a row's scales at which the piece with the one of `k` begins; and its place in that.
+// The byte, in a row's scales, of the piece with the scale of `k`; and the place of the scale in that piece.
 __device__ __forceinline__ int scale_piece(int k) { return k / (4 * kFloat8Scale) * 16; }
 __device__ __forceinline__ int scale_place(int k) { return k / kFloat8Scale % 4; }
 
-// The same of the bytes of 4-bit floats.
+// Likewise for the bytes of 4-bit floats.
 template <class T>
 __device__ __forceinline__ int power_piece(int k) {
   return k / (16 * kOfFloat4Byte<T>)*16;
 }
 
-// The place of piece `piece` of line `line`: eight lines that are read at once are in different banks.
+// The place of piece `piece` of line `line`: eight lines that are read at the same time are in different
+// banks.
 __device__ __forceinline__ int swizzled(int line, int piece, int line_bytes) {
   return line * line_bytes + 16 * (piece ^ (line & 7));
 }
-// The same of 8-bit floats, of which a warp reads two pieces of each of four lines at once.
+// Likewise for 8-bit floats, where a warp reads two pieces of each of four lines at the same time.
 __device__ __forceinline__ int swizzled_twos(int line, int piece, int line_bytes) {
-  const int lines = line_bytes < 128 ? 128 / line_bytes : 1;  // that lie in all banks together
+  const int lines = line_bytes < 128 ? 128 / line_bytes : 1;  // lines that fill all banks together
   return line * line_bytes + 16 * (piece ^ 2 * (line / lines & (4 / lines - 1)));
 }
-// As weights of type T lie.
+// The place for weights of type T.
 template <class T>
 __device__ __forceinline__ int place_of(int line, int piece, int line_bytes) {
   if constexpr (kFloats8<T>) return swizzled_twos(line, piece, line_bytes);
   return kGroupBytes<T> == 64 ? swizzled(line, piece, line_bytes) : line * line_bytes + 16 * piece;
 }
 
-// `lines`: the first of the eight rows in the stage, whose next ones lie `pitch` bytes further; `first_k`:
-// from the stage's beginning on; `shift`: shift_of() the stage.
+// `lines`: the first of the eight rows in the stage; the next rows follow `pitch` bytes apart. `first_k`:
+// from the stage's beginning on. `shift`: shift_of() the stage.
 __device__ __forceinline__ void load_weights(const unsigned char* lines, int pitch, const Bf16*, int first_k,
                                              int, std::uint32_t (&out)[4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -70,8 +72,8 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   load_matrices<false>(reinterpret_cast<const Bf16*>(lines + at), out);
 }
 
-// Codes become floats without a conversion, which is slow: a byte goes into the bits of another number.
-// (128 + byte) / 256, of a byte below 128: `which` of four.
+// Codes become floats without a conversion, which would be slow: a byte is inserted into the bits of another
+// number. (128 + byte) / 256, for a byte below 128: `which` of four.
 __device__ __forceinline__ float half_and_256th(std::uint32_t bytes, int which) {
   return __uint_as_float(__byte_perm(bytes, 0x3F000000u, 0x7044u | static_cast<unsigned>(which) << 8));
 }
@@ -80,7 +82,7 @@ __device__ __forceinline__ float large_and_byte(std::uint32_t bytes, int which) 
   return __uint_as_float(__byte_perm(bytes, 0x4B000000u, 0x7440u | static_cast<unsigned>(which)));
 }
 
-// scale * (128 + byte) / 256 + minimum of four bytes below 128: two registers.
+// Computes scale * (128 + byte) / 256 + minimum for four bytes below 128, into two registers.
 __device__ __forceinline__ void widen(std::uint32_t bytes, float scale, float minimum, std::uint32_t& first,
                                       std::uint32_t& second) {
   first =
@@ -89,8 +91,8 @@ __device__ __forceinline__ void widen(std::uint32_t bytes, float scale, float mi
       pack(fmaf(scale, half_and_256th(bytes, 2), minimum), fmaf(scale, half_and_256th(bytes, 3), minimum));
 }
 
-// A lane's part of a group of 32 of its row: load() brings it as it lies at `group`, widen_all() makes
-// load_weights()' registers of it.
+// A lane's part of a group of 32 of its row: load() reads it as stored at `group`; widen_all() converts it to
+// the registers of load_weights().
 struct StoredFour {
   TwoFloats numbers;  // scale, minimum
   std::uint32_t codes;
@@ -116,7 +118,7 @@ struct StoredEight {
   }
   __device__ __forceinline__ void widen_all(std::uint32_t (&out)[4]) const {
     constexpr float kOffset =
-        8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is turned
+        8388608.0f + 128.0f;  // signed codes are 128 too high once their first bit is flipped
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t turned = codes[i] ^ 0x8080u;
@@ -143,7 +145,7 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
 }
 
 // A unit's numbers, and a lane's codes of `group` of it. The scales are exact: 11 bits of a half and 6 or 8
-// of their own.
+// bits of their own.
 struct UnitFour {
   FourWords numbers;
   __device__ __forceinline__ void load(const unsigned char* unit) { numbers = load_whole<FourWords>(unit); }
@@ -189,14 +191,14 @@ struct UnitSix {
   static __device__ __forceinline__ std::uint32_t low(const unsigned char* unit, int group) {
     return *reinterpret_cast<const std::uint32_t*>(unit + 16 * group + 4 * (threadIdx.x % 4));
   }
-  // These are one word for two groups.
+  // One word for two groups.
   static __device__ __forceinline__ std::uint32_t high(const unsigned char* unit, int group) {
     return *reinterpret_cast<const std::uint32_t*>(unit + 64 + 16 * (group / 2) + 4 * (threadIdx.x % 4));
   }
   __device__ __forceinline__ void widen_all(int group, std::uint32_t low, std::uint32_t both,
                                             std::uint32_t (&out)[4]) const {
     const std::uint32_t high = group % 2 == 0 ? both << 4 : both;
-    constexpr float kOffset = 8388608.0f + 128.0f;  // as of StoredEight
+    constexpr float kOffset = 8388608.0f + 128.0f;  // as in StoredEight
     const std::uint32_t of_group = (group < 2 ? scales.at[0] : scales.at[1]) ^ 0x80808080u;
     const float scale = 256 * unit_scale;
     const float first = scale * (large_and_byte(of_group, group % 2 * 2) - kOffset),
@@ -207,8 +209,8 @@ struct UnitSix {
   }
 };
 
-// Units lie in a stage from the beginning of one on, so that `group` of 32 is known where a stage has whole
-// ones.
+// The copy of a stage begins with a whole unit, so that `group` of 32 is known at compile time if a stage has
+// whole units.
 struct UnitPlace {
   const unsigned char* unit;
   int group;
@@ -246,18 +248,18 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   unit.widen_all(at.group, UnitSix::low(at.unit, at.group), UnitSix::high(at.unit, at.group), out);
 }
 
-// The 8-bit floats in the odd bytes: sign, exponent and fraction go to their places in bfloat16, and 2^120
-// makes up for the other bias, of numbers below the smallest normal one, too.
+// Widens the 8-bit floats in the odd bytes: sign, exponent and fraction move to their places in bfloat16;
+// 2^120 corrects the exponent bias, also for subnormal numbers.
 __device__ __forceinline__ std::uint32_t widen_odd(std::uint32_t codes) {
   return multiply_pair((codes & 0x80008000u) | (codes >> 4 & 0x07F007F0u), 0x7B807B80u);
 }
-// Four codes, of which the odd bytes come first, in two registers.
+// Widens four codes into two registers; the odd bytes come first.
 __device__ __forceinline__ void widen_float8(std::uint32_t codes, std::uint32_t& first,
                                              std::uint32_t& second) {
   first = widen_odd(codes);
   second = widen_odd(codes << 8);
 }
-// This lane's codes of 32 of k, of 16 in each word.
+// This lane's codes of 32 of k, 16 of k per word.
 __device__ __forceinline__ void load_codes8(const unsigned char* lines, int pitch, int first_k,
                                             std::uint32_t (&out)[2]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -281,9 +283,9 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   load_floats8(lines, pitch, first_k, out);
 }
 
-// 4-bit floats are exact in bfloat16: sign, exponent and fraction go to their places, 2^126 makes up for the
-// other bias, and then there is a power of two for 32 of k, or a scale for each 16, of which codes and scale
-// have six bits together. `codes`: this lane's eight of them.
+// 4-bit floats are exact in bfloat16: sign, exponent and fraction move to their places, and 2^126 corrects
+// the exponent bias. Then they are multiplied by a power of two per 32 of k, or by a scale per 16 of k; code
+// and scale have six bits together. `codes`: this lane's eight codes.
 struct StoredFloats4 {
   // The piece of a line with its powers of two, or scales.
   static __device__ __forceinline__ const unsigned char* powers(const unsigned char* line, int pitch) {
@@ -292,7 +294,7 @@ struct StoredFloats4 {
   static __device__ __forceinline__ std::uint32_t codes(const unsigned char* line, int group) {
     return *reinterpret_cast<const std::uint32_t*>(line + 16 * group + 4 * (threadIdx.x % 4));
   }
-  // The two of eights `which` of k, times `factor`, which both halves have.
+  // The two numbers of eights `which` of k, times `factor`, which has the same value in both halves.
   static __device__ __forceinline__ std::uint32_t widen(std::uint32_t codes, int which,
                                                         std::uint32_t factor) {
     constexpr std::uint32_t kBias = 0x7E807E80u;
@@ -305,7 +307,7 @@ struct StoredFloats4 {
 #pragma unroll
     for (int i = 0; i < 4; ++i) out[i] = widen(codes, i, factor);
   }
-  // `scales`: one of the first 16 in the lowest byte, then that of the others.
+  // `scales`: a scale of the first 16 in the lowest byte, then a scale of the others.
   static __device__ __forceinline__ void widen_scaled(std::uint32_t codes, std::uint32_t scales,
                                                       std::uint32_t (&out)[4]) {
     const std::uint32_t both = widen_odd(__byte_perm(scales, 0, 0x1404u));
@@ -330,9 +332,9 @@ __device__ __forceinline__ void load_weights(const unsigned char* lines, int pit
   StoredFloats4::widen_scaled(StoredFloats4::codes(line, group), *scales, out);
 }
 
-// A lane's part of 128 of k of its row, whole groups or a unit: load() brings them as they lie in a stage,
-// long before fragment() makes load_weights()' registers of one of the four groups. `shift`: as
-// load_weights() has it.
+// A lane's part of 128 of k of its row, whole groups or a unit: load() reads them as stored in a stage, well
+// before fragment() converts one of the four groups to the registers of load_weights(). `shift`: as in
+// load_weights().
 template <class T>
 struct StoredStage;
 template <>
@@ -347,7 +349,7 @@ struct StoredStage<Bf16> {
     for (int i = 0; i < 4; ++i) out[i] = at[group][i];
   }
 };
-// The place of this lane's row.
+// The address of this lane's row.
 __device__ __forceinline__ const unsigned char* line_of_lane(const unsigned char* lines, int pitch) {
   return lines + static_cast<int>(threadIdx.x % 32) / 4 * pitch;
 }
@@ -399,7 +401,7 @@ struct StoredStage<Quantized6K> {
     unit.widen_all(group, low[group], high[group / 2], out);
   }
 };
-// 256 of k, of which two chains of products go on side by side.
+// 256 of k, for two parallel chains of products.
 struct StoredFloats8 {
   std::uint32_t codes[8][2];
   __device__ __forceinline__ void begin(const unsigned char*, int, int) {}
@@ -417,7 +419,7 @@ template <>
 struct StoredStage<Float8Blocks> : StoredFloats8 {};
 template <>
 struct StoredStage<Float4> {
-  std::uint32_t powers, at[4];  // a byte for each group
+  std::uint32_t powers, at[4];  // powers: one byte per group
   __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int shift) {
     powers = *reinterpret_cast<const std::uint32_t*>(
         StoredFloats4::powers(line_of_lane(lines, pitch), pitch) + shift);
@@ -431,7 +433,7 @@ struct StoredStage<Float4> {
 };
 template <>
 struct StoredStage<Float4Scaled> {
-  TwoWords scales;  // a byte for each half of a group
+  TwoWords scales;  // one byte per half of a group
   std::uint32_t at[4];
   __device__ __forceinline__ void begin(const unsigned char* lines, int pitch, int shift) {
     scales = load_whole<TwoWords>(StoredFloats4::powers(line_of_lane(lines, pitch), pitch) + shift);

@@ -1,19 +1,20 @@
 #pragma once
-// Quantised weights of a row, 128 of them in a thread's registers, widened to bfloat16 in pieces of 8, as
-// lines of shared memory have them. The values are those of weight_fragments.cuh, bit by bit: a thread has
-// all of a row there which a warp's lanes share here.
+// Quantised weights of a row, 128 of them in a thread's registers, widened to bfloat16 in pieces of 8, for
+// lines of shared memory. The values are those of weight_fragments.cuh, bit by bit: here a thread has a whole
+// row, which a warp's lanes share there.
 #include "device/kernels/weight_fragments.cuh"
 
 namespace pagoda::device::kernels {
 
-// As they lie in memory. Rows begin at multiples of 16 bytes, and so does each 128 of them.
+// The weights as stored in memory. Rows begin at multiples of 16 bytes, and so does each 128 of their
+// weights.
 template <class T>
 struct WeightUnit {
   static constexpr int kBytes = kQuantizedUnit / kQuantizedGroup * kBytesOfGroup<T>, kPieces = kBytes / 16;
   static_assert(kBytes % 16 == 0);
   FourWords at[kPieces];
 
-  // `left`: bytes of the row from there on.
+  // `left`: remaining bytes of the row.
   __device__ __forceinline__ void load(const unsigned char* from, int left) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i)
