@@ -1,11 +1,11 @@
 #pragma once
-// AccessCounts: what a kernel's loads and stores cost a GPU's memories, warp by warp: shared memory has 32
-// banks of four bytes, and an access whose lanes want several words of one bank takes a wavefront for each;
-// global memory is moved in sectors of 32 bytes. Both are held against the least that the same bytes take.
-// An access of a warp is what its lanes do at one instruction of the host's code, the n-th time that each
-// comes there between two barriers: where the host's compiler splits or joins accesses in another way than
-// nvcc, so does the count. Threads: one. Owner: BlockRunner, if EmulatedOptions asks for it.
-// Source: CUDA C++ Programming Guide, "Shared Memory"; Best Practices Guide, "Coalesced Access".
+// AccessCounts: the cost of a kernel's loads and stores in a GPU's memories, per warp. Shared memory has 32
+// banks of four bytes; an access whose lanes need several words of one bank takes one wavefront for each.
+// Global memory is transferred in sectors of 32 bytes. Both are compared with the minimum for the same bytes.
+// A warp's access is the accesses of its lanes at one instruction of the host code, for the n-th time between
+// two barriers. The count differs from a GPU's if the host's compiler splits or joins accesses differently
+// than nvcc. Threads: one. Owner: BlockRunner, if EmulatedOptions requests it. Source: CUDA C++ Programming
+// Guide, "Shared Memory"; Best Practices Guide, "Coalesced Access".
 #include <array>
 #include <cstdint>
 #include <map>
@@ -26,10 +26,10 @@ class AccessCounts {
     friend bool operator==(const Counts&, const Counts&) = default;
   };
 
-  // A lane touches `size` bytes from `address` on (of shared memory: an offset) at the instruction `site`.
+  // A lane accesses `size` bytes from `address` on (for shared memory: an offset) at the instruction `site`.
   void note(std::uint32_t warp, std::uint32_t lane, const void* site, Memory memory, std::uintptr_t address,
             std::size_t size);
-  // The lanes of a warp have met: what they touched so far is counted as the kernel's.
+  // The lanes of a warp have met: adds their accesses so far to the counts of the kernel.
   void meet(std::uint32_t warp, const std::string& kernel);
 
   const std::map<std::string, Counts>& of_kernels() const { return counts_; }
@@ -39,7 +39,7 @@ class AccessCounts {
     Memory memory = Memory::shared;
     std::size_t size = 0;
     std::array<std::uintptr_t, kWarp> address = {};
-    std::uint32_t lanes = 0;  // a bit for each that takes part
+    std::uint32_t lanes = 0;  // a bit per participating lane
   };
   struct Site {
     std::array<std::uint32_t, kWarp> times = {};

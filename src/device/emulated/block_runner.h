@@ -1,14 +1,13 @@
 #pragma once
-// BlockRunner: runs a launch on the emulated device, cluster after cluster of blocks (mostly of one block),
-// their threads as fibers that give control back at barriers. Every load and store of the kernel comes here
-// (access_hooks.cc), and is held against who owns the memory and who else touches it. Found: what lies
-// outside of an allocation, of the block's shared memory and of the thread's own stack; races; barriers that
-// not all threads of the block, or of the warp, reach; what an asynchronous copy may still write; memory that
-// kernels write and that a thread touches before it has waited for earlier ones, and a thread that never
-// waits. Such a copy is done when its thread waits for it, as late as it may be; copies to a cluster have
-// rules of their own (cluster_copies.h). The first fault ends the launch. Stricter than CUDA: warps are
-// whole, their masks full; a thread that has ended is missed at a barrier. Threads: one; a launch runs on the
-// caller's. Owner: EmulatedDevice.
+// BlockRunner: runs a launch on the emulated device, one cluster of blocks after the other (mostly of one
+// block). Threads are fibers that yield at barriers. Every load and store of the kernel is checked
+// (access_hooks.cc) against allocations and against accesses of other threads. Detects: accesses outside of
+// an allocation, of the block's shared memory and of the thread's own stack; races; barriers that some
+// threads of the block or warp miss; accesses to bytes that an asynchronous copy may still write; accesses to
+// memory that kernels write before waiting for earlier kernels, and threads that never wait. A copy completes
+// as late as possible, when its thread waits; cluster copies: cluster_copies.h. The first fault ends the
+// launch. Stricter than CUDA: warps are whole with full masks; a barrier does not exempt ended threads.
+// Threads: one; a launch runs on the caller's thread. Owner: EmulatedDevice.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -34,56 +33,57 @@ using KernelEntry = void (*)(const void* args);
 
 class BlockRunner {
  public:
-  // `counts`: of what accesses cost, or null. `backward`: kernels whose names begin so have products in
-  // another order (warpgroup_products.h); empty: none.
+  // `counts`: receives the cost of accesses, or null. `backward`: kernels with this name prefix sum products
+  // in another order (warpgroup_products.h); empty: none.
   BlockRunner(DeviceMemory& memory, const WindowMappings& windows, AccessCounts* counts,
               std::string backward = {});
 
-  // `order` chooses in which order threads run between barriers, and blocks. Empty, or the fault.
+  // `order` determines the order of threads between barriers, and of blocks. Returns the fault, or an empty
+  // string.
   std::string run(const Kernel& kernel, const LaunchShape& shape, std::span<const std::byte> args,
                   std::uint64_t order);
 
-  // For kernels (cuda_on_host.h), on the thread that runs: which one that is, ...
+  // The following are called by kernels (cuda_on_host.h), on the running thread. Its indices:
   static BlockRunner& running();
   const Dim3& thread_index() const { return place_.index; }
   Dim3 block_index() const { return block().index; }
   const LaunchShape& shape() const { return *shape_; }
   std::uint64_t order() const { return order_; }
   std::byte* shared() { return block().shared.data(); }
-  // ... that it has waited for earlier kernels, before which it touches no memory that any kernel writes, ...
+  // The thread has waited for earlier kernels. Before, it must not access memory that any kernel writes.
   void wait_for_earlier() { waited_[current_] = true; }
-  // ... barriers, ...
+  // Barriers of the block.
   void block_barrier();
-  std::uint32_t block_count(bool vote);  // a barrier that says how many threads brought true
-  // ... of a warp, where each lane brings a value and gets those of all.
+  std::uint32_t block_count(bool vote);  // a barrier that counts the threads that voted true
+  // A barrier of a warp, at which each lane contributes a value and receives those of all lanes.
   using Lanes = std::array<std::uint64_t, kWarp>;
   const Lanes& exchange(std::uint32_t mask, std::uint64_t value);
-  // ... of several words a lane at once: a line of lanes for each of `words`, at most kWords, ...
+  // Likewise for several words per lane: a line of lanes for each of `words`, at most kWords.
   static constexpr std::size_t kWords = 4;
   using WordsOfLanes = std::array<Lanes, kWords>;
   const WordsOfLanes& exchange_words(std::uint32_t mask, std::span<const std::uint64_t> words);
   std::uint32_t lane() const { return current_ % kWarp; }
-  // ... atomics, and reads and writes of what is no plain access, noted by this before they are done, by the
-  // kernel's instruction `site`, ...
+  // Records an atomic, or another special read or write, before it is executed by the kernel's instruction
+  // `site`.
   void note(const void* address, std::size_t size, AccessKind kind, const void* site) {
     access(reinterpret_cast<std::uintptr_t>(address), size, kind, site, 1);
   }
-  // ... tickets of a counter, whose last one shows its block what the blocks of the others did before their
-  // barrier in front of it; says whether this is the last, ...
+  // Takes a ticket of a counter. The last ticket shows its block what the other blocks did before the barrier
+  // that preceded their tickets. Returns true for the last ticket.
   bool take_ticket(const void* counter, bool last);
-  // ... and asynchronous copies of kCopyBytes into shared memory, of which none but the first `taken` bytes
-  // are read and the others are zero. Until its thread has waited, nobody may touch what a copy writes.
+  // Asynchronous copies of kCopyBytes into shared memory. Only the first `taken` bytes are read; the others
+  // become zero. Until its thread has waited, no thread may access the target bytes.
   static constexpr std::size_t kCopyBytes = 16;
   void start_copy(void* to, const void* from, std::size_t taken, const void* site);
   void commit_copies();
   void wait_for_copies(std::size_t groups_left);
-  // ... of the cluster: this block's place in it, its barrier, of which a thread arrives and waits by turns,
-  // ...
+  // The block's rank in the cluster, and the cluster's barrier, at which a thread alternately arrives and
+  // waits.
   std::uint32_t rank() const { return place_.rank; }
   void cluster_arrive();
   void cluster_wait();
-  // ... and bulk copies, which arrive at barriers of the blocks' own. `barrier` lies in shared memory, and so
-  // does `to`: of all blocks of `ranks`, a bit each, at the same place; or of the block `rank`.
+  // Bulk copies, which arrive at barriers of the blocks. `barrier` and `to` are in shared memory, at the same
+  // offset in all blocks of `ranks`, a bit mask, or in the block `rank`.
   void make_arrivals(const void* barrier, std::uint32_t count);
   void arrive_at(const void* barrier, std::uint32_t rank);
   void arrive_with_copies(const void* barrier);
@@ -92,21 +92,21 @@ class BlockRunner {
   void copy_to_cluster(void* to, const void* from, std::uint32_t bytes, const void* barrier,
                        std::uint32_t ranks);
 
-  // ... and, of clusters, products of warpgroups, and the fence between what threads write and those.
+  // Products of warpgroups, and the fence between writes of threads and these products.
   void show_writes() { cluster_copies_.show_writes(cluster_thread()); }
   void fence_products(const float* sums, std::size_t count) { products_.fence(current_, sums, count); }
   void multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product);
   void multiply_warpgroup(float* sums, const WarpgroupProducts::Product& product,
-                          const WarpgroupProducts::Rows& rows);  // those are the left matrix
+                          const WarpgroupProducts::Rows& rows);  // `rows` is the left matrix
   std::size_t place_in_shared(const void* address) const { return in_shared(address); }
   void commit_products() { products_.commit(current_); }
   void wait_for_products(std::size_t groups_left);
 
-  // Ends the launch with this fault of the thread that runs.
+  // Ends the launch with this fault of the running thread.
   [[noreturn]] void refuse(const char* what);
 
-  // Called by the compiler's hooks. Does nothing while no kernel runs. An address that is no multiple of
-  // `alignment` is a fault, as it is for hardware.
+  // Called by the compiler's hooks. A no-op while no kernel runs. An address that is not a multiple of
+  // `alignment` is a fault, as on hardware.
   static void on_access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
                         std::size_t alignment);
 
@@ -119,7 +119,7 @@ class BlockRunner {
     at_arrivals,
     ended
   };
-  // A block knows, from its phase `from` on, all that another one did before that one's phase `before`.
+  // From its phase `from` on, a block knows everything that `block` did before its phase `before`.
   struct Known {
     std::uint32_t block, before, from;
   };
@@ -131,12 +131,12 @@ class BlockRunner {
     std::vector<std::uint16_t> copied_by = std::vector<std::uint16_t>(kMaxClusterSharedBytes / kCopyBytes);
     Dim3 index;
     std::uint32_t number = 0, phase = 0;
-    // Votes of this phase, and of the one before, which is still read.
+    // Votes of this phase, and of the previous one, which is still read.
     std::array<std::uint32_t, 2> votes = {};
   };
   struct Warp {
     std::uint32_t phase = 0;
-    std::array<WordsOfLanes, 2> values;  // this phase's and the one's before, which some lanes still read
+    std::array<WordsOfLanes, 2> values;  // this phase's and the previous one's, which some lanes still read
   };
   struct Copy {
     std::byte* to;
@@ -156,32 +156,33 @@ class BlockRunner {
 
   static void run_thread(void* self);
   void run_cluster();
-  void go_on_as(std::uint32_t thread);  // the place is the cluster's
+  void go_on_as(std::uint32_t thread);  // sets place_, with the rank and index in the cluster
   void read_by_product(std::size_t first, std::size_t lines, std::size_t pieces);
   bool run_all();  // false: nothing could run
   bool release();  // false: no barrier is complete
   bool release_blocks();
-  // Threads that wait for their cluster, or for copies to it, of which one arrives where nobody else can run.
+  // Releases threads that wait for their cluster, or for copies to it; one copy arrives if no other thread
+  // can run.
   bool release_cluster();
   std::string stuck() const;
-  std::string end(const Copy& copy);  // a fault, or nothing
+  std::string end(const Copy& copy);  // returns a fault, or nothing
   void arrive_with_copies_of(std::uint32_t thread);
   std::size_t place_of(const Copy& copy) const;
   std::string under_way(std::size_t in_shared, std::size_t size) const;
-  // `site`: null: not counted.
+  // `site`: null if the access is not counted.
   void access(std::uintptr_t address, std::size_t size, AccessKind kind, const void* site,
               std::size_t alignment);
   std::string fault_of(std::uintptr_t address, std::size_t size, AccessKind kind);
   bool knows(const AccessStamp& then) const;
-  void fail(const std::string& what);  // the thread has to stop() then, with nothing left to destroy
+  void fail(const std::string& what);  // the thread must then call stop(), with nothing left to destroy
   [[noreturn]] void stop();
   void pause(State state);
   std::string where() const;
-  // The thread that runs, of its block; and that block.
+  // The running thread's number in its block; and that block.
   std::uint32_t thread() const { return place_.thread; }
   Block& block() { return blocks_[rank()]; }
   const Block& block() const { return blocks_[rank()]; }
-  // An address's offset in the block's shared memory; beyond its end, if it lies elsewhere.
+  // The offset of an address in the block's shared memory; beyond its end if it is elsewhere.
   std::size_t in_shared(std::uintptr_t address) const {
     return address - reinterpret_cast<std::uintptr_t>(block().shared.data());
   }
@@ -196,14 +197,14 @@ class BlockRunner {
             block().phase,    arrivals_[current_],
             waits_[current_], warps_[current_ / kWarp].phase};
   }
-  void expect(const std::string& fault);  // that there is none
+  void expect(const std::string& fault);  // CHECKs that there is none
 
   DeviceMemory& memory_;
   const WindowMappings& windows_;
   AccessCounts* counts_;
   FiberStacks stacks_;
-  std::vector<Block> blocks_;  // as many as the largest cluster had
-  // Threads and warps are those of the whole cluster.
+  std::vector<Block> blocks_;  // as many as in the largest cluster so far
+  // Threads and warps of the whole cluster.
   std::vector<State> states_;
   std::vector<bool> waited_;  // for earlier kernels
   std::vector<Warp> warps_;
@@ -213,16 +214,16 @@ class BlockRunner {
   ClusterCopies cluster_copies_;
   std::string backward_;
   WarpgroupProducts products_;
-  bool has_groups_ = false;                            // something is in copies_
-  std::size_t num_copies_ = 0;                         // under way
+  bool has_groups_ = false;                            // copies_ is not empty
+  std::size_t num_copies_ = 0;                         // in flight
   std::map<const void*, std::vector<Known>> tickets_;  // this launch's, by counter
 
   const Kernel* kernel_ = nullptr;
   const LaunchShape* shape_ = nullptr;
   std::span<const std::byte> args_;
-  // num_threads_: of a block
+  // num_threads_: per block
   std::uint32_t launch_ = 0, num_threads_ = 0, clusters_run_ = 0;
-  // The thread that runs: of the cluster; and its block's rank and its number and index there.
+  // The running thread's number in the cluster; and its block's rank and its number and index there.
   struct Place {
     std::uint32_t rank = 0, thread = 0;
     Dim3 index;

@@ -1,9 +1,9 @@
 #pragma once
-// CapturedGraphs: what an emulated device keeps of captured streams (Device::begin_capture). A graph's tasks
-// have the arguments that they were captured with, and run in the order of their capture. It knows what
-// memory they name, as far as their arguments hold its address, so that memory which a graph still names is
-// not freed. Errors: internal, where a capture or a graph is used in a way that CUDA refuses. Threads: one at
-// a time. Owner: EmulatedDevice.
+// CapturedGraphs: the captured streams of an emulated device (Device::begin_capture). A graph's tasks have
+// the arguments with which they were captured, and run in the order of their capture. The memory that they
+// name is known as far as their arguments contain its address, so that memory which a graph still names is
+// not freed. Errors: internal, if a capture or a graph is used in a way that CUDA rejects. Threads: one at a
+// time. Owner: EmulatedDevice.
 #include <map>
 #include <optional>
 #include <span>
@@ -33,9 +33,9 @@ class CapturedGraphs {
 
   bool captures(StreamId stream) const { return capture_ && capture_->stream == stream; }
   void add(Task task) { capture_->tasks.push_back(std::move(task)); }
-  // The fault in calling this now; ok where this thread captures nothing.
+  // Returns an error if this call is not allowed now; ok if this thread captures nothing.
   Status allowed(std::string_view call) const;
-  // The fault in freeing so many bytes.
+  // Returns an error if a graph names any of these bytes.
   Status not_named(const std::byte* memory, std::size_t bytes) const;
 
  private:
@@ -49,7 +49,7 @@ class CapturedGraphs {
   std::int32_t made_ = 0;
 };
 
-// Each 8 bytes of a kernel's arguments as a number: a pointer lies in one of them.
+// Each 8 bytes of a kernel's arguments as a number: every pointer is one of them.
 std::vector<std::uintptr_t> words_of(std::span<const std::byte> args);
 
 }  // namespace pagoda::device::emulated

@@ -1,11 +1,11 @@
 #pragma once
-// The PTX of kernels/cluster_words.cuh on the emulated device; rules: cluster_copies.h. Threads: those of the
-// block that runs.
+// The PTX instructions of kernels/cluster_words.cuh on the emulated device; rules: cluster_copies.h. Threads:
+// those of the running block.
 #include <cstdint>
 
 namespace pagoda::device::emulated {
 
-// Whether the launch has clusters of several blocks; the block's place in its own.
+// True if the launch has clusters of several blocks; and the rank of the block in its cluster.
 bool blocks_share();
 std::uint32_t rank_in_cluster();
 void cluster_arrive();

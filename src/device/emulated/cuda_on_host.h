@@ -1,8 +1,8 @@
 #pragma once
 // The words of CUDA C++ that kernels (../kernels/) use, for the host's compiler. A kernel's thread is a fiber
-// of BlockRunner's; what is here asks it who is running. Include it through kernels/dialect.cuh alone: it
-// defines macros with short names. The subset: whole warps with full masks; shared memory that the launch
-// sizes (PAGODA_SHARED); atomics of 32 and 64 bits; no local static, no virtual call, no memcpy.
+// of BlockRunner, which these functions ask for the running thread. Include only through kernels/dialect.cuh:
+// it defines macros with short names. The subset: whole warps with full masks; shared memory whose size is
+// set by the launch (PAGODA_SHARED); atomics of 32 and 64 bits; no local static, no virtual call, no memcpy.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include "device/device.h"
 
-// Internal, or a program with device code would have nvcc's launchers in their places: they have the same
-// names.
+// Internal linkage; otherwise a program with device code would use nvcc's launchers instead, which have the
+// same names.
 #define __global__ static inline
 #define __device__
 #define __host__
@@ -77,7 +77,7 @@ T __shfl_xor_sync(unsigned mask, T value, int other) {
   using namespace ::pagoda::device::emulated;
   return of_bits<T>(from_lane_xor(mask, to_bits(value), static_cast<std::uint32_t>(other)));
 }
-// Lanes below `distance` keep their own.
+// Lanes below `distance` keep their own value.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance) {
   using namespace ::pagoda::device::emulated;
@@ -102,7 +102,8 @@ inline unsigned atomicMax(unsigned* address, unsigned value) {
 }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
-// Byte i of the result is that of the eight of low and high which hexadecimal digit i of `which` names.
+// Byte i of the result is the byte of {low, high}, numbered 0 to 7, that hexadecimal digit i of `which`
+// selects.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
   unsigned result = 0;

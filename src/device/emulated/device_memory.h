@@ -1,10 +1,10 @@
 #pragma once
-// DeviceMemory: the memory of an emulated device. It lies in address space that the process can touch only
-// from Open to close(), so that host code which reads it ends with SIGSEGV instead of a right answer. What is
-// allocated is full of 0xFF, which is NaN in every float type and -1 as an integer; what is freed is never
-// used again, so that a late user is found. Between allocations nothing is mapped to anybody. Reserved
-// addresses and what is mapped there (virtual_space.h) are the device's memory, too.
-// Threads: one; with_space() may be called by others. Owner: EmulatedDevice.
+// DeviceMemory: the memory of an emulated device. Its address space is accessible to the process only from
+// Open to close(): host code that reads it gets SIGSEGV instead of a right answer. Allocated memory is filled
+// with 0xFF, which is NaN in every float type and -1 as an integer. Freed memory is never reused, so that use
+// after free is found. Gaps between allocations are never accessible. Reserved addresses and their mappings
+// (virtual_space.h) are device memory, too. Threads: one; with_space() may be called by others. Owner:
+// EmulatedDevice.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ namespace pagoda::device::emulated {
 
 class DeviceMemory {
  public:
-  // `capacity`: of what is allocated at a time, in bytes.
+  // `capacity`: maximum number of bytes allocated at a time.
   static Result<DeviceMemory> create(std::size_t capacity, std::size_t granule);
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&&) = delete;
@@ -30,9 +30,9 @@ class DeviceMemory {
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name);
   Status free(std::byte* memory);
   std::size_t free_bytes() const;
-  // The size of the allocation that begins there; 0: there is none.
+  // The size of the allocation that begins there; 0 if there is none.
   std::size_t bytes_at(const std::byte* memory) const;
-  // The result of do(VirtualSpace&), while no kernel and no copy runs.
+  // Returns the result of run(VirtualSpace&), called while no kernel and no copy runs.
   template <class Do>
   auto with_space(const Do& run) {
     const std::lock_guard lock(*mutex_);
@@ -40,8 +40,8 @@ class DeviceMemory {
   }
   std::size_t granule() const { return space_->granule(); }
 
-  // Lets the memory be touched, until close(): to open and to close walks the page tables of all of it. While
-  // one lives, nobody else opens or closes it.
+  // Makes the memory accessible until close(); both operations walk the page tables of all of it. While an
+  // Open exists, no other code may open or close the memory.
   class Open {
    public:
     explicit Open(DeviceMemory& memory) : lock_(*memory.mutex_) {
@@ -59,13 +59,13 @@ class DeviceMemory {
   }
 
   bool contains(std::uintptr_t address) const { return allocates(address) || space_->contains(address); }
-  // Notes an access; empty, or what is wrong with it. Needs contains(address). `known`: as AccessShadow has
-  // it, of what is no virtual memory.
+  // Records an access; returns what is wrong with it, or an empty string. Needs contains(address). `known`:
+  // as in AccessShadow, for memory that is not virtual.
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now,
                      const AccessShadow::IsKnown& known = {});
-  // Whether no kernel has written to that allocation: those of weights. Needs contains(address).
+  // True if no kernel has written to that allocation, as for weights. Needs contains(address).
   bool is_constant(std::uintptr_t address) const;
-  // The fault in touching the whole range from outside of kernels; empty: none.
+  // The fault in an access to the whole range from outside of kernels; empty if none.
   std::string range(const std::byte* from, std::size_t size) const;
 
  private:
@@ -83,7 +83,7 @@ class DeviceMemory {
   bool allocates(std::uintptr_t address) const { return address - base() < address_bytes_; }
   void protect(bool open);
   std::uintptr_t base() const { return reinterpret_cast<std::uintptr_t>(data_); }
-  // The allocation that holds an address, or the last one before it; null: it is before all.
+  // The allocation that holds an address, or else the last one before it; null if the address precedes all.
   const Allocation* find(std::uintptr_t address) const;
   std::string fault(const Allocation* near, std::uintptr_t address, std::size_t size) const;
 

@@ -1,14 +1,14 @@
 #pragma once
-// EmulatedDevice: a Device in software, stricter than hardware, that proves kernels and a runner's order of
+// EmulatedDevice: a Device in software, stricter than hardware, which tests kernels and a runner's order of
 // work without a GPU. It runs the kernel sources (kernels/), compiled for the host, and finds
 //   * host accesses to device memory (SIGSEGV: it is mapped only while kernels and copies run),
 //   * reads of unwritten memory (NaN), accesses outside of allocations or after free,
-//   * races of threads, barriers that some threads miss (block_runner.h),
-//   * mapping errors that drivers may let pass (virtual_space.h), orders that no event holds
-//     (stream_queues.h), and what a captured stream forbids (captured_graphs.h).
-// It can be told to fail. It says nothing about speed, caches or memory models of real devices. A fault is a
-// sticky error that names kernel, block and thread. Threads: as Device; one call, and one piece of what is in
-// streams, at a time, by turns.
+//   * races of threads, and barriers that some threads miss (block_runner.h),
+//   * mapping errors that drivers may accept (virtual_space.h), orders that no event ensures
+//     (stream_queues.h), and calls that are not allowed in a capture (captured_graphs.h).
+// Failures can be injected. It says nothing about speed, caches or memory models of real devices. A fault is
+// a sticky error that names kernel, block and thread. Threads: as Device; calls and work items of streams
+// alternate.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -27,21 +27,21 @@
 
 namespace pagoda::device::emulated {
 
-inline constexpr std::size_t kDeviceGranule = std::size_t{2} << 20;  // as every GPU so far has it
+inline constexpr std::size_t kDeviceGranule = std::size_t{2} << 20;  // as on every GPU so far
 
 struct EmulatedOptions {
   std::size_t memory_bytes = std::size_t{256} << 20;
   std::size_t granule = kDeviceGranule;  // granularity of reserved addresses and mappings
   std::uint64_t seed = 0;                // orders streams, blocks and threads
-  // Faults on demand, counted from 1; 0: none. What the n-th call of the kind asks for is refused; and the
-  // n-th launch to run loses the device, or so does the n-th look whether it is lost, where nothing ran.
+  // Injected failures, counted from 1; 0: none. The n-th call of the kind is refused; or the n-th launch to
+  // run loses the device; or the n-th call of lost() does, while nothing runs.
   std::int64_t refused_allocation = 0, lost_launch = 0, lost_look = 0;
   bool count_accesses = false;  // conflicts and sectors (access_counts.h); slow
   bool clusters = true;         // and warpgroups, as compute capability 9.0 has them
-  // Kernels whose names begin so multiply by warpgroups from the end of each step of k: other bits. Empty:
-  // none.
+  // Kernels with this name prefix multiply by warpgroups from the end of each step of k, which gives other
+  // bits. Empty: none.
   std::string backward_kernels = {};
-  // A library with NCCL's calls that work on the host's memory, for collectives; empty: there is none.
+  // A library with NCCL's calls that works on host memory, for collectives; empty if there is none.
   std::string nccl = {};
 };
 
@@ -55,7 +55,7 @@ class EmulatedDevice final : public Device {
   std::span<const Kernel> kernels() const override;
   bool has_clusters() const override { return options_.clusters; }
   bool has_warpgroups() const override { return options_.clusters; }
-  // Nothing runs early here; what a kernel touches before it has waited is checked in any case.
+  // Nothing runs early here; accesses of a kernel before it has waited are always checked.
   bool launch_early(bool early) override { return early && options_.clusters; }
   Result<std::byte*> allocate(std::size_t bytes, std::string_view name) override;
   Status free(std::byte* memory) override;
@@ -104,7 +104,8 @@ class EmulatedDevice final : public Device {
 
  private:
   EmulatedDevice(const EmulatedOptions& options, DeviceMemory memory);
-  // While one lives, no other thread's call goes on. Who waits is next, whoever comes back at once.
+  // While a Call exists, no other thread's call proceeds. Waiting threads go first, even if the
+  // same caller returns at once.
   class Call {
    public:
     explicit Call(const EmulatedDevice& device) {
@@ -115,17 +116,17 @@ class EmulatedDevice final : public Device {
    private:
     std::unique_lock<std::mutex> lock_;
   };
-  // The device's one error, once it has one.
+  // Stores the device's error, unless it already has one, and returns it.
   Status stick(Status status) const;
   Status lose(std::string what) { return stick(internal_error(std::move(what))); }
-  // The error of a call that a capture forbids, or that the device has.
+  // The error of a call that a capture forbids, or the device's.
   Status allowed(std::string_view call) {
     PAGODA_RETURN_IF_ERROR(lost_);
     return stick(graphs_.allowed(call));
   }
   template <class Id, class Done>
   Status run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done);
-  // Into the stream's queue, or into the graph that is being captured.
+  // Enqueues on the stream, or adds to the graph that is being captured.
   Status put(StreamId stream, std::string_view name, StreamQueues::Task run,
              std::vector<std::uintptr_t> words);
   enum class Side { host, device };
@@ -153,7 +154,7 @@ class EmulatedDevice final : public Device {
   std::int32_t num_streams_ = 0;
   mutable Status lost_;
   mutable std::int64_t looks_ = 0;
-  std::optional<std::vector<KernelTime>> profile_;  // a line a launch
+  std::optional<std::vector<KernelTime>> profile_;  // one line per launch
 };
 
 }  // namespace pagoda::device::emulated

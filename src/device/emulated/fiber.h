@@ -1,8 +1,8 @@
 #pragma once
-// Fiber: a stack that runs until it gives control back: a thread of an emulated block. Switching is a few
-// instructions on x86-64 and ucontext elsewhere. No exception leaves a fiber; a fiber that is not run any
-// more is just left: nothing on its stack is destroyed. Threads: all fibers of a FiberStacks on the thread
-// that runs them.
+// Fiber: a stack that runs until it yields: a thread of an emulated block. A switch takes a few instructions
+// on x86-64, and uses ucontext elsewhere. No exception leaves a fiber. A fiber that no longer runs is
+// abandoned: nothing on its stack is destroyed. Threads: all fibers of a FiberStacks run on the thread that
+// runs them.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,17 +18,17 @@ class FiberStacks {
   FiberStacks(const FiberStacks&) = delete;
   FiberStacks& operator=(const FiberStacks&) = delete;
 
-  // Fiber `index` begins anew in body(argument), which must not return: it ends in leave() for the last time.
+  // Fiber `index` begins again in body(argument), which must not return: it calls leave() for the last time.
   void prepare(std::size_t index, void (*body)(void*), void* argument);
   // Runs the fiber until it calls leave().
   void enter(std::size_t index);
   void leave();
 
-  // Whether an address lies on the stack of the fiber that runs.
+  // True if an address is on the stack of the running fiber.
   bool on_stack(std::uintptr_t address) const { return address - running_stack_ < kStackBytes; }
 
  private:
-  struct Contexts;  // how a switch is done here
+  struct Contexts;  // the implementation of a switch on this platform
   std::byte* stack(std::size_t index) const { return stacks_ + index * kStackBytes; }
 
   std::size_t max_fibers_;

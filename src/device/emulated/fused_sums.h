@@ -4,8 +4,8 @@
 
 namespace pagoda::device::emulated {
 
-// `sum` and the products of a's and b's numbers, ascending, each rounded once with the sum. a and b: as long,
-// of numbers that bfloat16 has.
+// `sum` plus the products of a's and b's numbers, ascending, each rounded once with the sum. a and b have
+// equal lengths, and their numbers are exact in bfloat16.
 float add_products(float sum, std::span<const float> a, std::span<const float> b);
 
 }  // namespace pagoda::device::emulated

@@ -1,6 +1,6 @@
 #pragma once
-// Kernels with a fault in each, and their right forms, for the emulator's own test. Each adds up 64 numbers,
-// or copies them.
+// Kernels with one fault each, and their correct forms, for the emulator's own test. Each adds 64 numbers, or
+// copies them.
 #include <array>
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace pagoda::device::emulated {
 
-// Whether this build looks for faults of kernels.
+// True if this build checks kernels for faults.
 #ifdef PAGODA_DEVICE_UNCHECKED
 inline constexpr bool kChecked = false;
 #else
@@ -32,7 +32,7 @@ struct Planted {
   std::uint32_t cluster = 1;
 };
 std::span<const Planted> planted_kernels();
-// Two blocks share copies, and one may end before the other has what it brought: in some orders.
+// Two blocks share copies, and in some orders one ends before the other has received its copies.
 Kernel kernel_that_leaves_early();
 
 // Products of a warpgroup (kernels/warpgroup_words.cuh) by blocks of kProductThreads in clusters of two:
@@ -45,20 +45,20 @@ struct PlantedProductArgs {
 inline constexpr std::uint32_t kProductThreads = 192, kProductSharedBytes = 4 * 8192 + 6 * 8;
 struct PlantedProduct {
   Kernel kernel;
-  const char* message;  // part of it; null: it is right
+  const char* message;  // part of it; null: the kernel is correct
 };
 std::span<const PlantedProduct> planted_products();
-// The same by one block of 128 threads, which have `a` in their registers: out = sum over rounds of a * b.
-// The first is right, and the second begins anew each round.
+// Likewise by one block of 128 threads, which have `a` in their registers: out = sum over rounds of a * b.
+// The first is correct, and the second starts from zero in each round.
 std::span<const PlantedProduct> planted_lines();
-// Its sums are read before they are waited for.
+// Its sums are read before it waits for them.
 Kernel product_that_is_early();
 
-// A warp's product whose fragments are filled and read element by element, as the PTX ISA has them.
+// A warp's product whose fragments are filled and read element by element, as documented in the PTX ISA.
 struct FragmentArgs {
   const float *a = nullptr, *b = nullptr;  // [16][16], [16][8]
   float* out = nullptr;                    // [16][8]
-  int by_rows = 0;                         // a and b come by load_matrices
+  int by_rows = 0;                         // a and b are loaded by load_matrices
 };
 Kernel product_of_fragments();
 

@@ -1,7 +1,7 @@
 #pragma once
-// The words of kernels/rank_words.cuh on the emulated device: atomics of windows, which other threads and
-// processes change meanwhile. A store waits for up to a fifth of a millisecond first, by the launch's order:
-// so ranks come in any order. Threads: those of the block that runs.
+// The PTX instructions of kernels/rank_words.cuh on the emulated device: atomics on windows, which other
+// threads and processes change concurrently. A store first waits for up to a fifth of a millisecond,
+// depending on the launch's order, so that ranks arrive in any order. Threads: those of the running block.
 #include <cstdint>
 
 namespace pagoda::device::emulated {

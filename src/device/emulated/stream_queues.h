@@ -1,8 +1,8 @@
 #pragma once
-// StreamQueues: the streams of an emulated device. What is put into them runs on a caller's thread, when
-// somebody waits for it or earlier, and in any order that streams and events allow: a seed chooses. So work
-// that lacks an event to wait for runs too early for some seed, or too late.
-// Errors: a task's own, which ends all; internal: streams that wait for each other. Threads: one at a time.
+// StreamQueues: the streams of an emulated device. Enqueued work runs on a caller's thread, when it is waited
+// for or earlier, in any order that streams and events allow, chosen by a seed. So work that fails to wait
+// for an event runs too early, or too late, with some seed. Errors: a task's own, which ends everything;
+// internal: streams that wait for each other. Threads: one at a time.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,9 +28,9 @@ class StreamQueues {
   Status record(EventId event, StreamId stream);
   Status wait(StreamId stream, EventId event);
   bool is_empty(StreamId stream) { return queue(stream).empty(); }
-  // Whether its latest record() has run.
+  // True if its latest record() has run.
   bool has_reached(EventId id) { return event(id).reached == event(id).recorded; }
-  // Runs one item of a stream that the seed chooses. internal: all that have something wait for each other.
+  // Runs one item of a stream chosen by the seed. internal: all streams with work wait for each other.
   Status run_one();
   bool idle() const;  // nothing is left to run
 
@@ -42,7 +42,7 @@ class StreamQueues {
     std::uint64_t round = 0;  // round of the event
   };
   struct Event {
-    std::uint64_t recorded = 0, reached = 0;  // rounds put into a stream, and run
+    std::uint64_t recorded = 0, reached = 0;  // rounds enqueued, and run
   };
   std::deque<Entry>& queue(StreamId stream) { return streams_[static_cast<std::size_t>(stream)]; }
   Event& event(EventId id) { return events_[static_cast<std::size_t>(id)]; }

@@ -1,6 +1,7 @@
 #pragma once
-// The PTX of kernels/tickets.cuh on the emulated device: who takes a counter's last ticket knows what the
-// blocks that took the others had done before their last barrier. Threads: those of the block that runs.
+// The PTX instructions of kernels/tickets.cuh on the emulated device: the thread that takes a counter's last
+// ticket knows what the blocks with the other tickets did before their last barrier. Threads: those of the
+// running block.
 #include <cstdint>
 
 namespace pagoda::device::emulated {

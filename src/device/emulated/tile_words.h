@@ -1,8 +1,8 @@
 #pragma once
-// The PTX of kernels/tile_words.cuh on the emulated device: asynchronous copies into shared memory and the
-// warp's operations on 8x8 and 16x8 matrices of bfloat16, by the layouts of fragments that PTX ISA documents
-// ("Matrix Fragments for mma.m16n8k16", "ldmatrix"). Sums of products are in f32, k ascending: hardware's
-// order is its own. Threads: those of the block that runs.
+// The PTX instructions of kernels/tile_words.cuh on the emulated device: asynchronous copies into shared
+// memory and the warp's operations on 8x8 and 16x8 matrices of bfloat16, with the fragment layouts documented
+// in the PTX ISA ("Matrix Fragments for mma.m16n8k16", "ldmatrix"). Sums of products are in f32, k ascending;
+// hardware has its own order. Threads: those of the running block.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,12 +12,13 @@ void copy_async(void* to, const void* from, std::size_t taken);
 void copies_commit();
 void copies_wait(std::size_t groups_left);
 
-// `size` bytes by one access, at a multiple of them; the other side is the thread's own.
+// Copies `size` bytes in one access, at a multiple of `size`; the other side is the thread's own memory.
 void load_whole(void* to, const void* from, std::size_t size);
 void store_whole(void* to, const void* from, std::size_t size);
 
-// Four matrices of 8 rows of 8: lane i names row i % 8 of matrix i / 8. Each lane gets of matrix m, in
-// out[m], elements 2 * (lane % 4) and the next of row lane / 4; transposed: of the column.
+// Four matrices of 8 rows of 8: lane i gives the address of row i % 8 of matrix i / 8. For each matrix m,
+// out[m] of a lane receives elements 2 * (lane % 4) and the next of row lane / 4; transposed: of column lane
+// / 4.
 void load_matrices(const void* row, bool transposed, std::uint32_t (&out)[4]);
 
 // sums (16 x 8) += a (16 x 16) * b (16 x 8)

@@ -1,10 +1,10 @@
 #pragma once
-// VirtualSpace: reserved addresses of an emulated device, and physical memory that is shown in them, as the
-// driver's cuMem* functions have it, and stricter: what a driver may let pass is an error here.
+// VirtualSpace: reserved addresses of an emulated device, and the physical memory mapped there, as in the
+// driver's cuMem* functions, but stricter: what a driver may accept is an error here.
 //     reserve -> map -> set_access -> (kernels and copies) -> unmap -> release
-// Physical memory may be shown at several addresses; all of them are the same bytes, and the same for races.
-// It is full of 0xFF when it is created. Errors: invalid_argument, with what is wrong; nothing has changed
-// then. Addresses that are not mapped, or whose access nobody has set, are a fault of who touches them.
+// Physical memory may be mapped at several addresses, which all refer to the same bytes, also for races. It
+// is filled with 0xFF when created. Errors: invalid_argument, with what is wrong; nothing has changed then.
+// An access to addresses that are not mapped, or have no access set, is a fault of the accessing code.
 // Threads: DeviceMemory's lock. Owner: DeviceMemory.
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace pagoda::device::emulated {
 
 class VirtualSpace {
  public:
-  // `granule`: what every size and address is a multiple of; a multiple of the system's pages.
+  // `granule`: all sizes and addresses are multiples of it; it is a multiple of the system's page size.
   explicit VirtualSpace(std::size_t granule) : granule_(granule) {}
   VirtualSpace(const VirtualSpace&) = delete;
   VirtualSpace& operator=(const VirtualSpace&) = delete;
@@ -37,23 +37,23 @@ class VirtualSpace {
   Status set_access(std::byte* address, std::size_t bytes);
   Status unmap(std::byte* address, std::size_t bytes);
 
-  // Lets the process touch what is mapped, or not.
+  // Makes mapped memory accessible to the process, or not.
   void protect(bool open);
 
   bool contains(std::uintptr_t address) const { return find(address) != nullptr; }
-  // The size of the addresses that were reserved there; 0: none were.
+  // The size of the reservation that begins there; 0 if there is none.
   std::size_t bytes_at(const std::byte* address) const {
     const Reservation* const space = find(reinterpret_cast<std::uintptr_t>(address));
     return space == nullptr ? 0 : space->bytes;
   }
-  // As DeviceMemory has them.
+  // As in DeviceMemory.
   std::string access(std::uintptr_t address, std::size_t size, const AccessStamp& now);
   std::string range(const std::byte* from, std::size_t size) const;
 
  private:
   struct Physical {
     std::size_t offset = 0, bytes = 0;  // in the file
-    int shown = 0;                      // how often
+    int shown = 0;                      // number of mappings
     AccessShadow shadow;
   };
   struct Mapping {
@@ -76,7 +76,7 @@ class VirtualSpace {
   // The mappings that fill the whole range, or what is wrong with it.
   Result<std::vector<std::size_t>> whole_mappings(const Reservation* space, const std::byte* address,
                                                   std::size_t bytes, const char* what) const;
-  // The mapping that holds an address of the space; end(): none.
+  // The mapping that holds an address of the space; end() if there is none.
   static Found holding(const Reservation& space, std::size_t offset);
 
   const std::size_t granule_;

@@ -1,13 +1,12 @@
 #pragma once
-// WarpgroupProducts: matrix products of warpgroups (wgmma), four warps that lie at multiples of four, which
-// run beside their threads until these wait. It knows which are under way, and works each out when its thread
-// waits, as late as it may be: until then its sums are NaN. Faults: sums that were changed, or are new, and
-// of which products_fence() was not told; another product than the other threads of the warpgroup have;
-// matrices that are not laid out for it; a thread that ends with products under way, or a warpgroup of which
-// some threads did not multiply. Who may read and write the matrices is ClusterCopies' business. Threads: the
-// block's runner. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Operations", "Shared Memory Matrix
-// Layout" (128-byte swizzle, K-major; of right matrices behind a left one of the threads' own, MN-major); how
-// sums of 8-bit floats are rounded: arXiv 2511.10909 (Hopper).
+// WarpgroupProducts: matrix products of warpgroups (wgmma), four warps beginning at a multiple of four, which
+// run beside their threads until these wait. A product is computed when its thread waits, as late as
+// possible; until then its sums are NaN. Faults: sums that are new, or were changed without products_fence();
+// another product than the other threads of the warpgroup have; unsuitable layouts; a thread that ends with
+// products in flight; a warpgroup of which some threads did not multiply. ClusterCopies checks accesses to
+// the matrices. Threads: the block's runner. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
+// Operations", "Shared Memory Matrix Layout" (128-byte swizzle, K-major; MN-major for right matrices of a
+// left one in registers); rounding of sums of 8-bit floats: arXiv 2511.10909 (Hopper).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +26,8 @@ class WarpgroupProducts {
 
   // sums (64 x columns) = (adds: sums +) a (64 x 16) * b (columns x 16)^T. Both are offsets in shared memory:
   // 32 bytes of the first of lines of kLineBytes, whose pieces of 16 bytes are swizzled within each
-  // kTileBytes; of bfloat16, or 32 of k in 8-bit floats (e4m3). Or `a` is the threads' own, and b (16 x
-  // columns) has kDepth such lines, each with kLineColumns, of which the next ones are `apart` bytes further.
+  // kTileBytes; in bfloat16, or 32 of k in 8-bit floats (e4m3). Or `a` is in the threads' registers, and b
+  // (16 x columns) has kDepth such lines, each with kLineColumns; the next columns are `apart` bytes further.
   struct Product {
     std::size_t a = 0, b = 0;
     std::uint32_t columns = 0;
@@ -37,28 +36,28 @@ class WarpgroupProducts {
     bool floats8 = false;
     bool operator==(const Product&) const = default;
   };
-  // A thread's sums need this of a left matrix that is the threads' own.
+  // The rows of a left matrix in registers that a thread's sums need.
   using Line = std::array<float, 2 * kDepth>;
   using Rows = std::array<Line, 2>;
-  // The place of 16 bytes, `piece` of its, of a line of a matrix at `first`.
+  // The offset of 16 bytes, its piece `piece`, of a line of a matrix at `first`.
   static std::size_t place(std::size_t first, std::size_t line, std::size_t piece) {
     const std::size_t at = first + line * kLineBytes + 16 * piece;
     return at ^ (at / kLineBytes % 8 * 16);
   }
 
-  // Another cluster. `backward`: the k of a step from its end, as no order of the kernels is; of 8-bit floats
-  // with all bits of f32, which the hardware's sums do not have.
+  // Begins another cluster. `backward`: sums the k of a step from its end, unlike any kernel; for 8-bit
+  // floats with all bits of f32, which the hardware's sums do not have.
   void begin(std::uint32_t blocks, std::uint32_t threads_of_block, bool backward);
 
-  // Each gives a fault or nothing. `sums` are columns / 2 of the thread's own.
+  // Each returns a fault, or an empty string. `sums` are columns / 2 numbers of the thread.
   void fence(std::uint32_t thread, const float* sums, std::size_t count);
-  // `rows`: of a left matrix that is the threads' own; or null.
+  // `rows`: of a left matrix in the threads' registers; or null.
   std::string multiply(std::uint32_t thread, float* sums, const Product& product, const Rows* rows);
   void commit(std::uint32_t thread);
-  // Works out all but the latest `left` groups; gives the number of groups that have ended.
+  // Computes all but the latest `left` groups; returns the number of groups that have ended.
   std::uint32_t wait(std::uint32_t thread, std::size_t left, std::span<const std::byte> shared);
   std::string end(std::uint32_t thread);
-  // The number of the group that products of the thread are put into, from 1 on.
+  // The number of the group to which the thread's products are added, from 1 on.
   std::uint32_t group(std::uint32_t thread) const {
     return threads_[thread].ended + static_cast<std::uint32_t>(threads_[thread].groups.size()) + 1;
   }
@@ -70,7 +69,7 @@ class WarpgroupProducts {
     std::optional<Rows> rows;
   };
   struct Sums {
-    std::vector<float> values;  // as products left them, or products_fence() found them
+    std::vector<float> values;  // as products left them, or as found by products_fence()
     std::size_t under_way = 0;
   };
   struct Thread {
@@ -84,7 +83,7 @@ class WarpgroupProducts {
       Product product;
       std::uint32_t threads = 0;
     };
-    std::map<std::uint32_t, Met> met;  // by number: products that not all of its threads have yet
+    std::map<std::uint32_t, Met> met;  // by number: products that not all of its threads have reached
     std::uint32_t ended = 0;           // threads
   };
   Warpgroup& warpgroup_of(std::uint32_t thread);

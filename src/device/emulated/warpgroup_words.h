@@ -1,6 +1,6 @@
 #pragma once
-// The PTX of kernels/warpgroup_words.cuh on the emulated device; rules: warpgroup_products.h,
-// cluster_copies.h. Threads: those of the block that runs.
+// The PTX instructions of kernels/warpgroup_words.cuh on the emulated device; rules: warpgroup_products.h,
+// cluster_copies.h. Threads: those of the running block.
 #include <cstddef>
 #include <cstdint>
 

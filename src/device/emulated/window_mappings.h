@@ -1,9 +1,9 @@
 #pragma once
-// WindowMappings: the windows of emulated devices (../peer_windows.h) that one of them can touch: its own and
-// those that it has opened. A window is a file without a name, which another process of the same user opens
-// by the number that it has in its owner's process. It is mapped as long as the device lives, so that host
-// code which touches one goes unseen. Found: accesses beyond a window's end. Not found: races of ranks.
-// It is full of 0xFF when it is created. Threads: one. Owner: EmulatedDevice.
+// WindowMappings: the windows of emulated devices (../peer_windows.h) that a device can access: its own and
+// those that it has opened. A window is an unnamed file, which another process of the same user opens by its
+// descriptor number in the owner's process. It stays mapped as long as the device lives, so host code that
+// accesses a window is not detected. Found: accesses beyond a window's end. Not found: races of ranks. It is
+// filled with 0xFF when created. Threads: one. Owner: EmulatedDevice.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ class WindowMappings {
   std::size_t own_bytes() const { return own_bytes_; }
 
   bool contains(std::uintptr_t address) const { return find(address) != nullptr; }
-  // The fault in touching so many bytes from there; empty: none. Needs contains(address).
+  // The fault in accessing this many bytes from there; empty if none. Needs contains(address).
   std::string fault(std::uintptr_t address, std::size_t size) const;
 
  private:
