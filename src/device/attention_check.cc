@@ -12,13 +12,13 @@
 namespace pagoda::device {
 namespace {
 
-// A prompt behind a context, over three splits; four query heads and a KV head.
+// A prompt after a context, over three splits; four query heads and one KV head.
 constexpr std::int32_t kContext = 100, kRows = 61, kGroup = 4, kBlockSize = 16,
                        kBlocks = (kContext + kRows + kBlockSize - 1) / kBlockSize;
-// Exponents of numbers, from these on: scores near each other, and far apart.
+// Exponents of the numbers, from each of these minimums on: scores close to each other, and far apart.
 constexpr std::uint32_t kExponents = 8, kLeast[] = {117, 121};
 
-// A cache of 8 bits: codes of all sizes, 8-bit floats that are numbers, and behind a head's slots scales.
+// A cache of 8 bits: codes of all magnitudes (no NaN), and scales after a head's slots.
 void fill_with_codes(std::span<std::byte> cache, std::int32_t head_size, Element element) {
   const std::size_t slots = std::size_t{kBlockSize} * static_cast<std::size_t>(head_size),
                     head = slots + (element == Element::i8 ? 4 * std::size_t{kBlockSize} : 0);
@@ -33,7 +33,7 @@ void fill_with_codes(std::span<std::byte> cache, std::int32_t head_size, Element
   }
 }
 
-// Attention of a prompt by warpgroups, or by warps, to numbers with exponents from `least` on.
+// Attention of a prompt by warpgroups, or by warps, over numbers with exponents from `least` on.
 std::vector<float> attended(Device& device, StreamId stream, CheckMemory& memory, std::int32_t head_size,
                             Element element, std::uint32_t least, bool bulk) {
   const auto drawn = [&](std::uint64_t i) {

@@ -1,4 +1,4 @@
-// Launches of what keys and values go through: into the cache, and attention of every form.
+// Launches for keys and values: the write to the cache, and attention in every form.
 #include "device/kernel_launches.h"
 #include "device/kernels/launch_shapes.h"
 #include "device/launch_sizes.h"
@@ -15,11 +15,11 @@ static_assert(fits(merge_shared_bytes(kMaxHeadGroup, kMaxHeadSize, 1)) &&
               merge_shared_bytes(kMaxHeadGroup, 128, 1) <= 2 * eight_shared_bytes(128) &&
               merge_shared_bytes(kMaxHeadGroup, 256, 1) <= eight_shared_bytes(256));
 
-// The kernel of a cache's element: they follow each other in kernels.def.
+// The kernel for a cache's element type: they are consecutive in kernels.def.
 KernelId for_cache(Element cache, KernelId of_f32) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + place_of_cache(cache));
 }
-// The same of kernels by tiles, which have no f32.
+// Likewise for kernels by tiles, which have no f32.
 KernelId for_cache(Element cache, KernelId of_bf16, KernelId of_i8, KernelId of_fp8) {
   return cache == Element::bf16 ? of_bf16 : cache == Element::i8 ? of_i8 : of_fp8;
 }
@@ -27,7 +27,7 @@ bool has_eights(Element cache) { return cache != Element::bf16; }
 
 std::int32_t padded(std::int32_t head_size) { return head_size > 128 ? 256 : head_size > 64 ? 128 : 64; }
 
-// Kernels for heads of up to 64, 128 and 256, which lie `apart` from each other in kernels.def.
+// Kernels for heads of up to 64, 128 and 256, which are `apart` from each other in kernels.def.
 KernelId tile_kernel(KernelId of_64, std::int32_t head_size, std::int32_t apart = 1) {
   const std::int32_t which = head_size > 128 ? 2 : head_size > 64 ? 1 : 0;
   return static_cast<KernelId>(static_cast<std::int32_t>(of_64) + apart * which);
@@ -122,7 +122,7 @@ Status KernelLaunches::attend_bulk(const AttentionArgs& args, std::int64_t tiles
              args);
 }
 
-// The block's threads find eight tokens at once, and copy lines of 128 bytes.
+// The block's threads look up eight tokens at once, and copy lines of 128 bytes.
 bool KernelLaunches::supports_bulk_attention(const CacheArgs& cache) const {
   return device_.has_warpgroups() && (cache.head_size == 64 || cache.head_size == 128) &&
          cache.block_size % 8 == 0;

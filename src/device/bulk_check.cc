@@ -12,8 +12,8 @@ namespace {
 
 using Form = KernelLaunches::ProductForm;
 
-// A product that a form is asked for. Tiles are there in part: rows and columns end within the cluster's last
-// block, k within a second stage.
+// A product that tests a form. Its tiles are partial: rows and columns end within the cluster's last block, k
+// within a second stage.
 struct Asked {
   Form form;
   std::int32_t rows, columns, k;
@@ -22,7 +22,7 @@ constexpr std::int32_t kBulkDepth = 72, kNarrowDepth = 136;
 constexpr Asked kBulk[] = {{Form::bulk_256, 253, 250, kBulkDepth},
                            {Form::bulk_128, 125, 250, kBulkDepth},
                            {Form::bulk_64, 61, 250, kBulkDepth}};
-// Columns are those of both matrices.
+// Columns of both matrices.
 constexpr Asked kGated[] = {{Form::bulk_256, 253, 72, kBulkDepth},
                             {Form::bulk_128, 125, 72, kBulkDepth},
                             {Form::bulk_64, 61, 72, kBulkDepth}};
@@ -34,9 +34,10 @@ constexpr Asked kNarrow[] = {
     {Form::narrow_48, 61, 90, kNarrowDepth},   {Form::narrow_48, 29, 90, kNarrowDepth},
     {Form::narrow_32, 61, 58, kNarrowDepth},   {Form::narrow_32, 29, 58, kNarrowDepth}};
 
-// Numbers by which another order or rounding of sums shows, in any of four kinds of rows, by turns. Exponents
-// of three lie anywhere from the least on: terms that are far apart, and sums too small to be normal. Of the
-// fourth, the large ones of each 16 cancel each other, so that it shows in bfloat16, too. `sign`: of those.
+// Numbers on which another order or rounding of sums shows, in four kinds of rows, alternately. The exponents
+// of three kinds begin at different minimums: terms that are far apart, and sums too small to be normal. In
+// the fourth kind, the large numbers of each 16 cancel each other, so that a difference also shows in
+// bfloat16. `sign`: of these.
 std::vector<std::uint16_t> drawn(std::uint64_t stream, std::int32_t rows, std::int32_t k,
                                  std::uint32_t sign) {
   constexpr std::uint32_t kExponents = 24, kLeast[] = {100, 40, 1};
@@ -67,7 +68,7 @@ bool same_bits(const T* got, const T* wanted, std::size_t count) {
   return std::memcmp(got, wanted, count * sizeof(T)) == 0;
 }
 
-// Products of `rows` by `columns` of k, and by less of the first two.
+// Products of up to `rows` by `columns`, over k.
 class BulkProducts {
  public:
   BulkProducts(Device& device, StreamId stream, const Asked& most)
@@ -78,7 +79,7 @@ class BulkProducts {
         weights_(memory_.put(drawn(2, most.columns, most.k, 1))),
         rounded_(memory_.room<std::uint16_t>(as_size(slab_elements(most.rows, most.k)))) {}
 
-  // Whether a form gives the bits of Form::several. status() may have an error instead.
+  // True if a form gives the bits of Form::several. status() may have an error instead.
   bool is_same(const Asked& asked) {
     if (wanted_.empty())
       wanted_ = memory_.get(product({Form::several, most_.rows, most_.columns, most_.k}),
@@ -90,7 +91,7 @@ class BulkProducts {
         return false;
     return !got.empty();
   }
-  // The same of one that takes the function, too, and a launch that does.
+  // Likewise for a form that includes the function, compared with a separate launch.
   bool is_same_gated(const Asked& asked) {
     const float* const both =
         product({Form::several, asked.rows, 2 * asked.columns, most_.k});  // and rounded_ has x
@@ -118,7 +119,7 @@ class BulkProducts {
  private:
   static std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-  // Into memory that no other form has written: one that writes nothing is found out.
+  // Writes to memory that no other form has written, so that a form that writes nothing is detected.
   const float* product(const Asked& asked) {
     auto* const y = memory_.room<float>(as_size(std::int64_t{asked.rows} * asked.columns));
     if (memory_.status().ok())

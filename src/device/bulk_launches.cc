@@ -1,5 +1,5 @@
-// Launches of products by warpgroups (kernels/linear_bulk.cuh, kernels/linear_narrow.cuh), and which form is
-// made for a size.
+// Launches of products by warpgroups (kernels/linear_bulk.cuh, kernels/linear_narrow.cuh), and the choice of
+// the form for a size.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -41,9 +41,8 @@ ProductTile tile_of(Form form, std::int32_t rows) {
   return narrow_tile(kNarrowColumns[behind(form, Form::narrow_32)], rows <= 32 ? 32 : 64);
 }
 
-// A stage takes as long as the lines of both matrices take to come into shared memory, by which it is bound;
-// one of 256 rows some more. 128 rows by 64 columns are as many lines as the reverse, but read weights half
-// as often.
+// A stage is bound by the copies of both matrices' lines into shared memory; one of 256 rows takes somewhat
+// longer. 128 rows by 64 columns are as many lines as the reverse, but read weights half as often.
 std::int64_t time_of(Form form, const ProductTile& tile) {
   constexpr std::int64_t kBulk[] = {190, 260, 400}, kTall[] = {185, 250};
   if (form >= Form::tall_64) return kTall[behind(form, Form::tall_64)];
@@ -55,7 +54,7 @@ std::int64_t time_of(Form form, std::int32_t rows, std::int32_t n) {
   return time_of(form, tile) * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
 }
 
-// The one of these whose clusters have the least to do.
+// The form whose clusters have the least to do.
 Form fastest(Form first, Form last, std::int32_t rows, std::int32_t n) {
   Form best = last;
   for (std::int32_t i = behind(last, first); i-- > 0;)
@@ -77,7 +76,7 @@ LaunchShape shape_of(Form form, std::int32_t rows, std::int32_t n) {
           .cluster = static_cast<std::uint32_t>(tile.cluster)};
 }
 
-// From so many rows on; 0: never. Those of fp8 have forms of their own, and 4-bit floats none.
+// The minimum number of rows; 0: never. fp8 has forms of its own, and 4-bit floats have none.
 std::int32_t least_bulk_rows(Element weight) {
   if (weight >= Element::fp8) return 0;
   return weight == Element::bf16 ? choices::bulk_rows : choices::widened_rows;
@@ -116,7 +115,7 @@ bool KernelLaunches::takes_narrow(Element weight, std::int32_t rows) const {
   return forms_.narrow && is_narrow(weight, rows) && device_.has_warpgroups();
 }
 
-// Many rows by themselves would read the weights too often in tiles of few columns.
+// Many rows in tiles of few columns would read the weights too often.
 std::optional<Form> KernelLaunches::warpgroup_form(Element weight, std::int32_t rows, std::int32_t n) const {
   const bool bulk = takes_bulk(weight, rows), narrow = takes_narrow(weight, rows);
   if (bulk) return narrow ? fastest(Form::bulk_64, Form::tall_112, rows, n) : bulk_form(rows, n);
@@ -132,7 +131,7 @@ Status KernelLaunches::linear_gated(const GatedLinearArgs& args) {
   return linear_gated(args, bulk_form(args.product.rows, 2 * args.product.n));
 }
 
-// The launch of a plain product with as many rows of weights, whose clusters have half of their columns each.
+// The launch of a plain product with as many rows of weights, whose clusters have half of the columns each.
 Status KernelLaunches::linear_gated(const GatedLinearArgs& args, ProductForm form) {
   CHECK(device_.has_warpgroups() && form <= Form::bulk_256);
   return put(kernel_after(KernelId::linear_bulk_gated_64_bf16, behind(form, Form::bulk_64)),
@@ -142,8 +141,8 @@ Status KernelLaunches::linear_gated(const GatedLinearArgs& args, ProductForm for
 Status KernelLaunches::linear_warpgroups(Element weight, const LinearArgs& args, ProductForm form) {
   const bool bulk = form <= Form::bulk_256;
   CHECK((bulk || weight == Element::bf16) && weight < Element::fp8);
-  // In kernels.def each bulk one stands with all elements but f32 and i8, and each narrow one with 32 rows
-  // and with 64; tall ones behind them.
+  // In kernels.def each bulk form has all elements but f32 and i8, and each narrow form has 32 rows and 64
+  // rows; the tall forms follow them.
   const std::int32_t element = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 2 : 1);
   const KernelId id =
       bulk ? kernel_after(KernelId::linear_bulk_64_bf16, 6 * behind(form, Form::bulk_64) + element)

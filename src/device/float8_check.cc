@@ -10,7 +10,7 @@
 namespace pagoda::device {
 namespace {
 
-// Tiles are there in part, and so is the last kFloat8Scale.
+// Tiles are partial, and so is the last kFloat8Scale.
 constexpr std::int32_t kCheckRows = 70, kCheckColumns = 210, kCheckDepth = 160;
 
 enum class Numbers { whole, of_every_size };
@@ -19,7 +19,7 @@ std::uint32_t drawn_bits(std::uint64_t stream, std::size_t which) {
   return static_cast<std::uint32_t>(random_bits(12, stream, which));
 }
 
-// Whole: 448 once for each scale, so that it is one; else -2 to 2.
+// Whole: 448 once per scale, so that the scale is 1; otherwise -2 to 2.
 std::vector<float> inputs(Numbers numbers) {
   std::vector<float> x;
   for (std::int32_t row = 0; row < kCheckRows; ++row)
@@ -33,7 +33,7 @@ std::vector<float> inputs(Numbers numbers) {
   return x;
 }
 
-// Whole: 0 where x is 448; else -2 to 2.
+// Whole: 0 where x is 448; otherwise -2 to 2.
 std::vector<std::byte> weights(Numbers numbers, bool blocks) {
   constexpr std::uint8_t kWhole[] = {0xC0, 0xB8, 0x00, 0x38, 0x40};  // e4m3
   std::vector<std::byte> all;
@@ -96,7 +96,8 @@ class Float8Products {
   const Status& status() const { return memory_.status(); }
 
  private:
-  // Into memory that no other form has written: one that writes nothing is found out. Empty: an error.
+  // Writes to memory that no other form has written, so that a form that writes nothing is detected. Empty on
+  // error.
   template <class Launch>
   std::vector<float> product(LinearArgs args, const Launch& launch) {
     constexpr auto kSize = static_cast<std::size_t>(kCheckRows) * kCheckColumns;

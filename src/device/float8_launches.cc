@@ -1,5 +1,5 @@
-// Launches of products of 8-bit floats by 8-bit floats (kernels/linear_float8.cuh), of the kernels that make
-// their inputs, and which form is made for a size.
+// Launches of products of 8-bit floats by 8-bit floats (kernels/linear_float8.cuh) and of the kernels that
+// write their inputs, and the choice of the form for a size.
 #include <algorithm>
 
 #include "device/kernel_launches.h"
@@ -28,14 +28,14 @@ static_assert(std::ranges::all_of(kShapes, [](const Shape& shape) {
   });
 }));
 
-// The lines of both matrices have to come into shared memory; where there are many, tensor cores count, too.
+// The lines of both matrices must be copied into shared memory; with many lines, tensor cores matter, too.
 std::int64_t float8_time_of(Float8Form form, std::int32_t rows, std::int32_t n) {
   const ProductTile tile = float8_tile_of(form, false);
   const std::int64_t stage = tile.rows <= 64 ? tile.rows + tile.columns : (tile.columns <= 128 ? 200 : 270);
   return stage * ((cluster_tiles(tile, rows, n) + kBulkClusters - 1) / kBulkClusters);
 }
 
-// Threads of a row whose scale needs all of it: by the width alone.
+// Threads for a row whose scale needs all of it: depends on the width only.
 std::uint32_t threads_of(std::int32_t width) {
   return static_cast<std::uint32_t>(
       std::clamp((width + 4 * kFloat8Scale - 1) / (4 * kFloat8Scale) * 32, 32, 512));

@@ -13,7 +13,7 @@ static_assert(fits(few_shared_bytes(64, kFewRows.rows, 1 << 20)) &&
               fits(product_shared_bytes(kSeveralRows, 64)) && fits(product_shared_bytes(kSomeRows, 64)) &&
               fits(product_shared_bytes(kWideRows, 64)) && fits(product_shared_bytes(kManyRows, 64)));
 
-// The kernel of a matrix's element: they follow each other in kernels.def as the elements do, without i8.
+// The kernel for a matrix's element type: in kernels.def they are in the order of the elements, without i8.
 KernelId for_weights(Element weight, KernelId of_f32) {
   CHECK(weight != Element::i8);
   const std::int32_t which = static_cast<std::int32_t>(weight) - (weight > Element::i8 ? 1 : 0);
@@ -24,7 +24,7 @@ Dim3 blocks_of(const ProductTile& tile, std::int32_t rows, std::int32_t n) {
   return {u32((rows + tile.rows - 1) / tile.rows), u32((n + tile.columns - 1) / tile.columns)};
 }
 
-// The kernel by tiles of a matrix's element: as for_weights, from bf16 on.
+// The kernel by tiles for a matrix's element type: as in for_weights, from bf16 on.
 constexpr std::int32_t kTileElements = 10;
 std::int32_t tile_element(Element weight) {
   CHECK(weight != Element::f32);
@@ -34,7 +34,7 @@ KernelId for_tiles(Element weight, KernelId of_bf16) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_bf16) + tile_element(weight));
 }
 
-// Bytes of 32 weights of a row.
+// Bytes of 32 weights of a row, or a substitute (launch_shapes.h).
 std::int32_t group_bytes(Element weight) {
   if (weight == Element::fp8) return kFloat8Group;
   if (weight == Element::fp8_blocks) return kFloat8BlocksGroup;
@@ -56,20 +56,20 @@ bool aligned(const void* x, const void* weight, const float* y) {
   return rest(x) == 0 && rest(weight) == 0 && rest(y) % (2 * sizeof(float)) == 0;
 }
 
-// Eight elements a thread.
+// Eight elements per thread.
 LaunchShape shared_rows(std::int64_t rows, std::int64_t width) {
   const std::int64_t blocks = std::clamp<std::int64_t>(width / (8 * kRowThreads), 1, 65'535);
   return {.grid = {u32(rows), u32(blocks)}, .block = {kRowThreads}};
 }
 
-// Rows of logits, a block each.
+// Rows of logits, one block each.
 LaunchShape select_rows(std::int64_t rows, std::int32_t vocabulary) {
   CHECK(KernelLaunches::supports_vocabulary(vocabulary));
   const std::int32_t threads = sample_threads(vocabulary);
   return {.grid = {u32(rows)}, .block = {u32(threads)}, .shared_bytes = select_shared_bytes(threads)};
 }
 
-// The launch of a norm.
+// The launch shape of a norm.
 LaunchShape whole_rows(std::int64_t rows, std::int32_t width) {
   const std::uint32_t threads = norm_threads(width);
   return {.grid = {u32(rows)}, .block = {threads}, .shared_bytes = threads / 8 * u32(sizeof(float))};
@@ -150,7 +150,7 @@ std::int64_t KernelLaunches::row_bytes(Element weight, std::int64_t k) {
 Status KernelLaunches::linear(Element weight, LinearArgs args) {
   if (args.rows == 0) return ok_status();
   if (args.stride == 0) args.stride = args.n;
-  // The same bits, sooner.
+  // The same bits, but faster.
   if (weight == Element::f32 && args.k % 4 == 0 && aligned(args.x, args.weight, nullptr))
     return put(KernelId::linear_router,
                {u32((args.n + kRouterColumns - 1) / kRouterColumns),
@@ -200,7 +200,7 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
     CHECK(device_.has_warpgroups());
     return linear_warpgroups(weight, args, form);
   }
-  // Forms follow each other in kernels.def, each with kTileElements kernels; the last one lacks those from
+  // The forms are consecutive in kernels.def, each with kTileElements kernels; the last one lacks those from
   // fp8 on.
   const auto of_form = static_cast<KernelId>(static_cast<std::int32_t>(KernelId::linear_few_bf16) +
                                              kTileElements * static_cast<std::int32_t>(form));
@@ -214,8 +214,8 @@ Status KernelLaunches::linear_tiles(Element weight, LinearArgs args, ProductForm
   }
   shape.shared_bytes = product_shared_bytes(tile, group);
   if (device_.has_clusters()) shape.cluster = u32(tile.cluster);
-  if (shape.cluster > 1) shape.block.x += kWarp;  // which brings x
-  // The last ones may have no columns, and still bring their part of x.
+  if (shape.cluster > 1) shape.block.x += kWarp;  // which copies x
+  // The last blocks may have no columns, and still copy their part of x.
   shape.grid.y = (shape.grid.y + shape.cluster - 1) / shape.cluster * shape.cluster;
   return put(id, shape, args);
 }
@@ -265,7 +265,7 @@ Status KernelLaunches::linear_few(std::span<const Matrix> matrices, FewLinearArg
   if (product.stride == 0) product.stride = columns;
   if (args.norm.kind != InputNorm::Kind::none) product.rounded = nullptr;
   PAGODA_RETURN_IF_ERROR(round_few(product, gated ? 2 * columns : columns));
-  // Types that share a launch have blocks of as many rows.
+  // Types that share a launch have equal numbers of rows per block.
   const Dim3 grid = {few_blocks(group_bytes(matrices[0].element), product.rows), u32(tiles)},
              block = {u32(product_threads(kFewRows))};
   if (matrices.size() > 1) {

@@ -6,11 +6,11 @@
 namespace pagoda::device {
 namespace {
 
-constexpr std::uint32_t kRowShared = kRowThreads / 32 * sizeof(float);  // a float a warp
+constexpr std::uint32_t kRowShared = kRowThreads / 32 * sizeof(float);  // a float per warp
 
 std::uint32_t blocks(std::int64_t count, std::int64_t each) { return u32((count + each - 1) / each); }
 
-// The kernel of a cache's element: they follow each other in kernels.def.
+// The kernel for a cache's element type: they are consecutive in kernels.def.
 KernelId of_cache(Element cache, KernelId of_f32) {
   return static_cast<KernelId>(static_cast<std::int32_t>(of_f32) + place_of_cache(cache));
 }
@@ -22,7 +22,8 @@ Status LayerLaunches::row_op(const RowOpArgs& args, std::int64_t rows) {
 }
 
 Status LayerLaunches::norm_groups(const NormGroupsArgs& args, std::int64_t rows, std::int64_t groups) {
-  // A row's norm has the threads that rms_norm() gives it, and so the bits of a product's own (InputNorm).
+  // The norm of a whole row has the threads of rms_norm(), and so the bits of a product's own norm
+  // (InputNorm).
   const std::int32_t threads = groups == 1 && args.size >= kWideRow ? kWideRowThreads : kRowThreads;
   return put(KernelId::norm_groups, {u32(rows), u32(groups)}, u32(threads), u32(threads) / 32 * sizeof(float),
              args);

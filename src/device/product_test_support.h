@@ -15,7 +15,7 @@ inline constexpr Element kTileElements[] = {Element::bf16,  Element::q4,   Eleme
                                             Element::q5_k,  Element::q6_k, Element::fp8, Element::fp8_blocks,
                                             Element::mxfp4, Element::nvfp4};
 inline Element tile_element(std::size_t which) { return kTileElements[which % std::size(kTileElements)]; }
-// k is a multiple of it.
+// k must be a multiple of this.
 inline std::size_t step_of(Element element) {
   return element == Element::bf16 ? 8 : element >= Element::fp8 ? 32 : element == Element::q4 ? 64 : 128;
 }
@@ -26,7 +26,7 @@ inline float rounded(float value) { return bfloat16_to_float(float_to_bfloat16(v
 
 inline std::uint64_t drawn(std::uint64_t seed, std::uint64_t what) { return random_bits(seed, 5, what); }
 
-// Random weights as the device has them, and what they are worth once they are bfloat16.
+// Random weights as stored on the device, and their values rounded to bfloat16.
 struct Weights {
   Element element = Element::bf16;
   std::vector<std::byte> stored;
@@ -39,8 +39,8 @@ void append(std::vector<std::byte>& bytes, const T& value) {
   bytes.insert(bytes.end(), first, first + sizeof value);
 }
 
-// As the kernels have 4 bits with a minimum: within 1e-5 of the scale of what they are worth, which a
-// rounding may turn the other way.
+// The value as the kernels compute 4 bits with a minimum: within 1e-5 of the scale, so that rounding may
+// differ.
 inline float rounded_four(float scale, float minimum, int code) {
   const float value =
       rounded(std::fma(128 * scale, 1 + static_cast<float>(code) / 128, minimum - 128 * scale));
@@ -49,7 +49,7 @@ inline float rounded_four(float scale, float minimum, int code) {
   return value;
 }
 
-// kQuantizedUnit weights from the `first` on. `scale` and `minimum` have at most 11 bits.
+// Appends kQuantizedUnit weights from `first` on. `scale` and `minimum` have at most 11 bits.
 inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first, float scale, float minimum) {
   Quantized4K four = {scale, minimum, {}, {}, {}};
   Quantized5K five = {scale, minimum, {}, {}, {}, {}};
@@ -88,7 +88,7 @@ inline void append_unit(Weights& weights, std::uint64_t seed, std::size_t first,
     append(weights.stored, six);
 }
 
-// Rows of 8-bit floats: every code but those that are no numbers.
+// Rows of 8-bit floats: every code except NaN.
 inline void append_floats8(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k) {
   const bool blocks = weights.element == Element::fp8_blocks;
   const auto row_bytes = static_cast<std::size_t>(float8_row_bytes(static_cast<std::int32_t>(k), blocks));
@@ -111,7 +111,7 @@ inline void append_floats8(Weights& weights, std::uint64_t seed, std::size_t n, 
 
 inline constexpr float kFloats4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-// Rows of 4-bit floats, with powers of two of every size that sums can bear, and with the smallest ones.
+// Rows of 4-bit floats, with powers of two of every size that sums can represent, and with the smallest ones.
 inline void append_floats4(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k) {
   const auto row_bytes = static_cast<std::size_t>(float4_row_bytes(static_cast<std::int32_t>(k)));
   for (std::size_t row = 0; row < n; ++row) {
@@ -129,8 +129,8 @@ inline void append_floats4(Weights& weights, std::uint64_t seed, std::size_t n, 
   }
 }
 
-// The same with every 8-bit scale, and two numbers for each row. `whole`: those are ones, so that weights are
-// exact in bfloat16.
+// Likewise with every 8-bit scale, and two numbers per row. `whole`: these numbers are ones, so that weights
+// are exact in bfloat16.
 inline void append_floats4_scaled(Weights& weights, std::uint64_t seed, std::size_t n, std::size_t k,
                                   bool whole) {
   const auto width = static_cast<std::int32_t>(k);

@@ -6,7 +6,7 @@
 namespace pagoda::device {
 namespace {
 
-// A copy costs as much as the bytes of such a gap.
+// A copy costs as much as copying a gap of this many bytes.
 constexpr std::size_t kMostGap = 16 * 1024;
 
 }  // namespace
@@ -34,7 +34,7 @@ std::int64_t StepArena::size_bytes() const {
   return bytes;
 }
 
-// Nobody uses what lies between two arrays of a step.
+// The bytes between two arrays of a step are unused.
 Status StepArena::copy_held() {
   if (held_end_ == held_) return ok_status();
   const Chunk& chunk = chunks_[chunk_];

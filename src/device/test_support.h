@@ -1,5 +1,5 @@
 #pragma once
-// For the kernels' tests: a device (test_device.h) with one stream, and arrays that go there and back.
+// For tests of kernels: a device (test_device.h) with one stream, and arrays that are copied there and back.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace pagoda::device {
 
-// Kernels are compared with it.
+// The reference with which kernels are compared.
 inline const KernelContext kReference = {.backend = Backend::reference};
 
 class KernelBench {

@@ -8,7 +8,7 @@
 namespace pagoda::device {
 namespace {
 
-// The library's types and numbers, as its documentation gives them.
+// The library's types and numbers, as documented.
 using Descriptor = void*;
 struct Algorithm {
   std::uint64_t data[8];
@@ -27,7 +27,7 @@ constexpr std::uint32_t kEpilogueBias = 4;
 constexpr int kMaxWorkspace = 1;
 
 constexpr std::array kCublasLtNames = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// Plans of shapes that are kept: batches have all sizes.
+// Maximum number of cached plans: batches have all sizes.
 constexpr std::size_t kMaxPlans = 512;
 
 const char* name_of(int status) {
@@ -74,7 +74,7 @@ struct CublasLt::Library : OpenedLibrary {
                   std::size_t workspace_bytes, void* stream) = nullptr;
 };
 
-// The plan of one shape. The library's matrices lie by columns: y by rows is its transpose by columns, [n,
+// The plan for one shape. The library's matrices are column-major: y by rows is its transpose by columns, [n,
 // rows] = weight^T of [k, n] by x of [k, rows].
 struct CublasLt::Plan {
   const Library* library = nullptr;

@@ -13,7 +13,7 @@
 namespace pagoda::device {
 namespace {
 
-// driver_memory.h's copies of cuda.h's structs.
+// driver_memory.h's copies of the structs in cuda.h.
 static_assert(sizeof(DriverAllocation) == sizeof(CUmemAllocationProp) &&
               offsetof(DriverAllocation, location) == offsetof(CUmemAllocationProp, location) &&
               offsetof(DriverAllocation, usage) == offsetof(CUmemAllocationProp, allocFlags.usage));
@@ -23,7 +23,7 @@ static_assert(DriverAllocation{}.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
               DriverLocation{}.type == CU_MEM_LOCATION_TYPE_DEVICE &&
               DriverAccess{}.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
-// The driver's, looked up: the program starts where there is no driver.
+// A driver function, looked up by name: the program also starts without a driver.
 void* entry_point(const char* name) {
   constexpr unsigned kVersion = 12000;
   void* found = nullptr;
@@ -35,14 +35,14 @@ void* entry_point(const char* name) {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-// A GPU newer than the program's device code, whose driver does not translate the PTX that is there for it.
+// True for a GPU newer than the program's device code whose driver does not translate the program's PTX.
 bool cannot_run(cudaError_t error) {
   return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
          error == cudaErrorInvalidDeviceFunction || error == cudaErrorJitCompilerNotFound ||
          error == cudaErrorInvalidPtx || error == cudaErrorJitCompilationDisabled;
 }
 
-// The hardware failed, whatever it was computing; other errors may be a kernel's own.
+// True if the hardware failed, whatever it was computing; other errors may be a kernel's own.
 bool is_of_hardware(cudaError_t error) {
   return error == cudaErrorECCUncorrectable || error == cudaErrorNvlinkUncorrectable ||
          error == cudaErrorContained || error == cudaErrorDevicesUnavailable || error == cudaErrorNoDevice ||
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index, XidErrors e
   auto driver = DriverMemory::create(entry_point, index);
   if (!driver) return driver.error();
   device->driver_ = *std::move(driver);
-  // More shared memory than 48 KiB is given to who asks for it.
+  // Shared memory above 48 KiB must be requested.
   for (const Kernel& kernel : cuda_kernels()) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxSharedBytes);
@@ -78,8 +78,8 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index, XidErrors e
                                 ") does not run: ", cudaGetErrorString(error)));
     if (Status status = device->check(error, kernel.name); !status.ok()) return status;
   }
-  // The words of kernels/cluster_words.cuh, and wait_for_earlier(), are compiled for 9.0 and up, and not into
-  // PTX for 8.0, whoever translates it.
+  // The instructions of kernels/cluster_words.cuh, and wait_for_earlier(), are compiled for 9.0 and up, and
+  // not into PTX for 8.0, even if the driver translates it.
   cudaFuncAttributes attributes = {};
   if (Status status =
           device->check(cudaFuncGetAttributes(&attributes, cuda_kernels()[0].entry), "cudaFuncGetAttributes");
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(std::int32_t index, XidErrors e
     return status;
   device->has_clusters_ = attributes.ptxVersion >= 90;
   device->launch_early(choices::early_launch != 0);
-  // Those of kernels/warpgroup_words.cuh are for 9.0 alone.
+  // Those of kernels/warpgroup_words.cuh are for 9.0 only.
   device->has_warpgroups_ = attributes.ptxVersion == 90 && attributes.binaryVersion == 90;
   if (device->has_warpgroups_)
     for (const Kernel& kernel : cuda_kernels())

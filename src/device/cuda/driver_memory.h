@@ -1,8 +1,8 @@
 #pragma once
 // DriverMemory: VirtualMemory by the CUDA driver's calls, which are looked up by name: the program is built
-// and started without a driver, and a test brings one of its own. Needs no header of CUDA's. Run on a
-// fake driver (kv_library/fake_cuda_driver.cpp) and on an H200's (docs/devices.md). Source: CUDA Driver API,
-// "Virtual Memory Management". Threads: VirtualMemory's.
+// and started without a driver, and a test supplies its own. Needs no CUDA headers. Run on a fake driver
+// (kv_library/fake_cuda_driver.cpp) and on an H200's (docs/devices.md). Source: CUDA Driver API, "Virtual
+// Memory Management". Threads: VirtualMemory's.
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace pagoda::device {
 
-// The address of the driver's function of this name; null: it has none.
+// The address of the driver's function of this name; null if the driver lacks it.
 using DriverLookUp = std::function<void*(const char* name)>;
 
-// As cuda.h has them; cuda_device.cc holds them against it.
+// As in cuda.h; cuda_device.cc checks them against it.
 struct DriverLocation {
   std::int32_t type = 1;  // a device
   std::int32_t id = 0;
 };
 struct DriverAllocation {
-  std::int32_t type = 1;  // pinned: it does not move
+  std::int32_t type = 1;  // pinned: it is not moved
   std::int32_t handle_types = 0;
   DriverLocation location;
   void* windows = nullptr;
@@ -73,12 +73,12 @@ class DriverMemory final : public VirtualMemory {
   Calls calls_;
   DriverAllocation allocation_;
   std::size_t granule_ = 0;
-  std::map<std::byte*, std::size_t> reserved_;  // and how much
+  std::map<std::byte*, std::size_t> reserved_;  // with their sizes
   std::mutex mutex_;                            // guards physical_, which map() reads
   std::vector<Physical> physical_;
 };
 
-// The status of a driver call. resource_exhausted: it has no memory; invalid_argument: everything else.
+// The status of a driver call. resource_exhausted: out of memory; invalid_argument: everything else.
 Status driver_answer(int result, const char* call);
 
 }  // namespace pagoda::device

@@ -1,7 +1,7 @@
-// A library with cuBLASLt's calls, for cublaslt_test.cc: writes down each call with its arguments, multiplies
-// in host memory what the descriptors say, counts what is not destroyed, and fails where it is told to. Made
-// from the documentation of the calls alone, so that a wrong order of arguments or a swapped layout shows as
-// a wrong product.
+// A library with cuBLASLt's calls, for cublaslt_test.cc: logs each call with its arguments, multiplies in
+// host memory as the descriptors say, counts objects that are not destroyed, and fails on request. Based only
+// on the documentation of the calls, so that a wrong order of arguments or a swapped layout shows as a wrong
+// product.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +52,7 @@ T attribute(const Object& of, int which, T otherwise) {
   return value;
 }
 
-// Element (row, column) of a matrix by columns.
+// Element (row, column) of a column-major matrix.
 float element(const void* data, const Object& layout, std::uint64_t row, std::uint64_t column) {
   const auto at = row + column * static_cast<std::uint64_t>(layout.stride);
   if (layout.type == 0) return static_cast<const float*>(data)[at];
@@ -130,7 +130,7 @@ struct FakeFound {
   float waves;
   int reserved[4];
 };
-// failing "none": it finds nothing; "large": what it finds wants more workspace than there is.
+// failing "none": it finds nothing; "large": what it finds needs more workspace than available.
 int cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void* b, void* c, void* d,
                                    void* preference, int wanted, FakeFound* found, int* count) {
   if (const int status = call("MatmulAlgoGetHeuristic", std::to_string(wanted))) return status;

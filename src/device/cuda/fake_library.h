@@ -1,6 +1,6 @@
 #pragma once
-// FakeLibrary: one of the libraries fake_*.cpp, as a test sees it that has it opened in the place of a real
-// one: what was called, and which call is to fail.
+// FakeLibrary: a test's access to one of the libraries fake_*.cpp, opened instead of a real one: the log of
+// its calls, and the call that should fail.
 #include <array>
 #include <string>
 

@@ -1,8 +1,8 @@
-// A library with NCCL's calls, for nccl_test.cc and for emulated devices in tests: writes down each call with
-// its arguments, and really sums and gathers host memory among ranks, which are threads or processes of this
-// machine; fails where it is told to. A communicator's ranks meet in a file without a name, which the unique
-// id tells. Calls block until all ranks have come, or theirs is aborted. Made from the documentation of the
-// calls alone. It adds from the last rank to the first.
+// A library with NCCL's calls, for nccl_test.cc and for emulated devices in tests: logs each call with its
+// arguments, and actually sums and gathers host memory among ranks, which are threads or processes of this
+// machine. Fails on request. A communicator's ranks meet in an unnamed file, which the unique id identifies.
+// Calls block until all ranks have arrived, or their own communicator is aborted. Based only on the
+// documentation of the calls. It adds from the last rank to the first.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 namespace {
 
 constexpr std::uint32_t kMagic = 0x6e63636c, kMostRanks = 8;
-constexpr std::size_t kPiece = 4096;  // floats of a rank that are brought at a time
+constexpr std::size_t kPiece = 4096;  // floats of a rank that are exchanged at a time
 constexpr int kSystemError = 2, kInternalError = 3, kInvalidArgument = 4, kInvalidUsage = 5;
 
 std::mutex log_mutex;
@@ -53,7 +53,7 @@ struct Comm {
   std::atomic<int> inside{0};
 };
 
-// Until all ranks have come; false: aborted.
+// Waits until all ranks have arrived; false if aborted.
 bool meet(Comm& comm) {
   Shared& shared = *comm.shared;
   const std::uint32_t round = shared.round.load();
@@ -68,7 +68,7 @@ bool meet(Comm& comm) {
   return true;
 }
 
-// Brings `count` floats of each rank by pieces: take(first, length) of what lies in the room.
+// Exchanges `count` floats of each rank in pieces: take(first, length) reads those in shared.room.
 template <class Take>
 int exchange(Comm& comm, const float* from, std::size_t count, const Take& take) {
   Shared& shared = *comm.shared;
@@ -177,7 +177,7 @@ int ncclCommAbort(void* handle) {
   call("CommAbort", "");
   return end(handle);
 }
-// failing "async": the error comes later.
+// failing "async": the error is reported later.
 int ncclCommGetAsyncError(void* handle, int* error) {
   if (communicator(handle) == nullptr) return kInvalidArgument;
   *error = failing == "async" ? failing_status : 0;

@@ -1,6 +1,5 @@
-// A library with NVML's calls, for xid_watch_test.cc: one GPU, whose events the test makes; it writes down
-// the calls, counts what is not given back, and fails where it is told to. Made from the documentation of the
-// calls alone.
+// A library with NVML's calls, for xid_watch_test.cc: one GPU, whose events the test creates. It logs the
+// calls, counts what is not released, and fails on request. Based only on the documentation of the calls.
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -100,7 +99,7 @@ void fake_fail_wait(int error) {
   failed_wait = error;
   arrived.notify_all();
 }
-// Until all events have been taken; false: not within ten seconds.
+// Waits until all events have been taken; false if not within ten seconds.
 bool fake_taken() {
   std::unique_lock lock(mutex);
   return arrived.wait_for(lock, std::chrono::seconds(10), [] { return waiting.empty(); });

@@ -13,7 +13,7 @@
 namespace pagoda::device {
 namespace {
 
-// The library's types and numbers, as its documentation gives them.
+// The library's types and numbers, as documented.
 using Communicator = void*;
 struct UniqueId {
   char internal[128];
@@ -21,12 +21,11 @@ struct UniqueId {
 static_assert(sizeof(UniqueId) == sizeof(GroupName));
 constexpr int kNcclSuccess = 0, kInProgress = 7;
 constexpr int kNcclFloat = 7, kNcclSum = 0;
-// From here on a call that failed can be asked for the reason in words, and all calls can be captured.
+// From this version on, a failed call can explain its error in words, and all calls can be captured.
 constexpr int kOldest = 21300;
 
 constexpr std::array kNcclNames = {"libnccl.so.2"};
-// A call only enqueues. One that takes longer waits for a rank that does not come, and ends when it is
-// aborted.
+// A call only enqueues. A call that takes longer waits for a missing rank, and ends when it is aborted.
 constexpr std::chrono::milliseconds kLongCall{100};
 
 std::string version_text(int version) {
@@ -75,8 +74,8 @@ Result<std::unique_ptr<Nccl::Library>> Nccl::look_up(std::span<const char* const
 Result<std::unique_ptr<Nccl>> Nccl::open(std::span<const char* const> names) {
   auto library = look_up(names);
   if (!library) return library.error();
-  // Then a group takes all of its memory when it is made. Else it takes some when an exchange of another size
-  // comes, in a capture, and behind the plan for keys and values. Whoever has set it otherwise keeps it.
+  // With this setting, a group allocates all of its memory when it is created. Otherwise it allocates some at
+  // the first exchange of another size, in a capture, after the memory plan. A value set by the user is kept.
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   std::unique_ptr<Nccl> opened(new Nccl);
   opened->library_ = *std::move(library);
@@ -141,7 +140,7 @@ Status Nccl::join(const GroupName& name, std::int32_t rank, std::int32_t size,
   std::unique_lock lock(joining->mutex);
   if (!joining->changed.wait_for(lock, timeout, [&] { return joining->done; })) {
     joining->abandoned = true;
-    library_->keep();  // that thread is in it
+    library_->keep();  // that thread still uses it
     return {StatusCode::deadline_exceeded,
             concat(library_->name, ": not all of ", size, " ranks joined within ", timeout.count(), " ms")};
   }
@@ -158,7 +157,7 @@ Status Nccl::enqueue(const char* name, const Call& call) {
   CHECK(communicator != nullptr);
   const int result = call(communicator);
   if (result == kNcclSuccess) return ok_status();
-  PAGODA_RETURN_IF_ERROR(aborted());  // meanwhile: the communicator is gone
+  PAGODA_RETURN_IF_ERROR(aborted());  // aborted meanwhile: the communicator is gone
   return check(result, name, communicator);
 }
 
@@ -175,7 +174,7 @@ Status Nccl::all_gather(void* stream, const float* own, float* all, std::int64_t
   });
 }
 
-// A call that blocks holds the lock: what it waits for is told by the time that it takes.
+// A blocking call holds the lock; that it waits for a rank is inferred from its duration.
 Status Nccl::error() {
   PAGODA_RETURN_IF_ERROR(aborted());
   std::unique_lock lock(call_, std::try_to_lock);

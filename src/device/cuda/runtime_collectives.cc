@@ -1,5 +1,5 @@
-// CudaDevice's sums and gathers among GPUs. A kernel behind each counts it in pinned memory, where another
-// thread sees that it has run.
+// CudaDevice's sums and gathers among GPUs. A kernel after each of them counts it in pinned memory, where
+// another thread sees that it has completed.
 #ifdef PAGODA_CUDA
 #include <atomic>
 
@@ -15,7 +15,7 @@ Status CudaDevice::open_collectives() {
   auto count = allocate(sizeof(std::uint32_t), "a count of exchanges");
   if (!count) return count.error();
   exchanges_ = reinterpret_cast<std::uint32_t*>(*count);
-  // In a stream of its own, which those of the device do not wait for.
+  // In a separate stream, for which the device's streams do not wait.
   PAGODA_RETURN_IF_ERROR(check(cudaMemset(exchanges_, 0, sizeof(std::uint32_t)), "cudaMemset"));
   PAGODA_RETURN_IF_ERROR(check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
   auto told = allocate_pinned(sizeof(std::uint32_t));

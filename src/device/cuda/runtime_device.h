@@ -1,6 +1,6 @@
 #pragma once
-// CudaDevice: device.h on the CUDA runtime, for the files of this folder that have its parts; only in builds
-// with the toolkit. Threads: as Device. Owner: whoever opened it (cuda_device.h).
+// CudaDevice: device.h on the CUDA runtime, for the files of this folder that implement it; only in builds
+// with the toolkit. Threads: as Device. Owner: the caller that opened it (cuda_device.h).
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace pagoda::device {
 
-// As Device::kernels() gives them (kernels.cu).
+// Device::kernels() of the CUDA device (kernels.cu).
 std::span<const Kernel> cuda_kernels();
 
 class CudaDevice final : public Device {
@@ -133,7 +133,7 @@ class CudaDevice final : public Device {
     const char* kernel;
     cudaEvent_t before = nullptr, after = nullptr;
   };
-  // The runtime's calls are for the thread's own GPU, which is the first until it says otherwise: a runner is
+  // The runtime's calls apply to the current thread's GPU, which is the first one by default: a runner is
   // opened by one thread and used by another.
   void enter() const {
     static thread_local std::int32_t of_thread = 0;
@@ -144,7 +144,7 @@ class CudaDevice final : public Device {
     return streams_[static_cast<std::size_t>(id)];
   }
   cudaEvent_t of(EventId id) const { return events_[static_cast<std::size_t>(id)]; }
-  // The first error stays; other threads may have it.
+  // The first error is kept; another thread may have set it.
   Status check(cudaError_t error, const char* call) {
     if (error == cudaSuccess && !is_lost_.load(std::memory_order_acquire)) return ok_status();
     return error == cudaSuccess ? lost() : lose(status_of(error, call));
@@ -158,7 +158,7 @@ class CudaDevice final : public Device {
   }
   Status count_exchange(StreamId stream, Status enqueued);
   Status watch_errors();
-  // The kernel's own error, where it has one.
+  // Returns the kernel's own error, if any.
   Status put_launch(StreamId stream, const Kernel& kernel, const LaunchShape& shape, const void* args);
   Status put_copy(StreamId stream, std::byte* to, const std::byte* from, std::size_t bytes,
                   cudaMemcpyKind kind) {
@@ -169,21 +169,21 @@ class CudaDevice final : public Device {
   std::int32_t index_ = 0;
   bool has_clusters_ = false, has_warpgroups_ = false, launches_early_ = false;
   std::unique_ptr<DriverMemory> driver_;
-  std::vector<std::byte*> windows_;  // own ones,
-  std::vector<void*> opened_;        // and other processes'
+  std::vector<std::byte*> windows_;  // its own windows,
+  std::vector<void*> opened_;        // and those of other processes
   std::unique_ptr<Nccl> nccl_;
-  // Exchanges that have run, and the same in pinned memory.
+  // Number of completed exchanges, in device memory and in pinned memory.
   std::uint32_t *exchanges_ = nullptr, *told_exchanges_ = nullptr;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;  // by id; null: destroyed
   std::unique_ptr<CublasLt> products_;
   std::optional<std::vector<TimedLaunch>> profile_;
-  std::byte* workspace_ = nullptr;  // for one stream's products: the runner has one
+  std::byte* workspace_ = nullptr;  // for the products of one stream: a runner has only one
   std::atomic<bool> is_lost_{false};
   mutable std::mutex error_;
   Status lost_;
-  std::unique_ptr<XidWatch> watch_;  // null: nobody asked, or there is no NVML; last: it calls lose()
+  std::unique_ptr<XidWatch> watch_;  // null: not requested, or there is no NVML; last: it calls lose()
 };
 
 }  // namespace pagoda::device

@@ -1,4 +1,4 @@
-// CudaDevice's launches, one by one, as graphs and timed.
+// CudaDevice's launches: single, as graphs and timed.
 #ifdef PAGODA_CUDA
 #include "device/cuda/runtime_device.h"
 

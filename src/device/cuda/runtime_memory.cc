@@ -1,4 +1,4 @@
-// CudaDevice's memory: its own, pinned, and windows between devices.
+// CudaDevice's memory: device, pinned, and windows between devices.
 #ifdef PAGODA_CUDA
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ Result<std::byte*> CudaDevice::allocate(std::size_t bytes, std::string_view name
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();  // it is an answer, and does not stay
+    (void)cudaGetLastError();  // an expected answer, not a sticky error
     return resource_exhausted(
         concat("the device has ", free_bytes(), " bytes free: ", bytes, " for ", name, " do not fit"));
   }
@@ -37,7 +37,7 @@ Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
 }
 
 namespace {
-constexpr std::uint32_t kWindowKind = 0x63756461;  // a CUDA device's handle
+constexpr std::uint32_t kWindowKind = 0x63756461;  // marks the handle of a CUDA device
 struct CudaWindow {
   std::uint32_t kind = kWindowKind;
   std::int32_t process = 0, device = 0;

@@ -12,16 +12,16 @@ namespace pagoda::device {
 namespace {
 
 constexpr std::array kNvmlNames = {"libnvidia-ml.so.1"};
-// NVML's numbers, as its documentation gives them.
+// NVML's numbers, as documented.
 constexpr int kNvmlSuccess = 0, kTimeout = 10, kGpuIsLost = 15;
 constexpr unsigned long long kXidCriticalError = 8;
-constexpr unsigned kWaitMs = 250;  // until it is seen that nobody wants to know any more
+constexpr unsigned kWaitMs = 250;  // maximum delay until a stop request is noticed
 
 using Gpu = void*;
 using Events = void*;
 struct Event {
   Gpu gpu;
-  unsigned long long type, data;  // the Xid
+  unsigned long long type, data;  // data: the Xid
   unsigned gpu_instance, compute_instance;
 };
 
@@ -77,7 +77,7 @@ struct XidWatch::Library : OpenedLibrary {
     PAGODA_RETURN_IF_ERROR(find("nvmlEventSetWait_v2", wait));
     return find("nvmlErrorString", name_of);
   }
-  // After look_up().
+  // Called after look_up().
   Status begin(const std::string& pci_address) {
     CHECK(init != nullptr && gpu_at != nullptr && create != nullptr && listen != nullptr &&
           name_of != nullptr);

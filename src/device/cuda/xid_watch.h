@@ -1,11 +1,11 @@
 #pragma once
-// XidWatch: waits for what the driver reports of a GPU by number (Xid), also while nothing runs there. Errors
-// of the hardware lose the device. All other numbers are logged: they are errors of programs, which may be
-// another's on the same GPU (the CUDA calls of the one that made them fail), or warnings. Says nothing of a
-// GPU that merely takes long. Through NVML (libnvidia-ml), which is opened here: where there is none, nothing
-// is watched. Nothing wakes a wait in NVML, so that its end may take a quarter of a second. Held against a
-// fake library in its test; run on no GPU yet. Source: NVML API reference, "Event Handling Methods"; NVIDIA,
-// "Xid Errors". Threads: one of its own, which calls `lost`. Owner: the CUDA device.
+// XidWatch: waits for errors that the driver reports about a GPU by number (Xid), also while nothing runs
+// there. Hardware errors lose the device. All other numbers are logged: they are errors of programs, possibly
+// another one on the same GPU (the CUDA calls of the program at fault fail), or warnings. Reports nothing
+// about a GPU that is merely slow. Uses NVML (libnvidia-ml), which is opened here; without it, nothing is
+// watched. A wait in NVML cannot be interrupted, so stopping may take a quarter of a second. Tested against a
+// fake library; not yet run on a GPU. Source: NVML API reference, "Event Handling Methods"; NVIDIA, "Xid
+// Errors". Threads: one of its own, which calls `lost`. Owner: the CUDA device.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,14 +17,14 @@
 
 namespace pagoda::device {
 
-// An Xid that ends the use of the hardware, in NVIDIA's words; null: it is none of these.
+// NVIDIA's description of an Xid that ends the use of the hardware; null for any other Xid.
 const char* fatal_xid(std::uint64_t xid);
 
 class XidWatch {
  public:
-  // Watches the GPU at this PCI address ("00000000:65:00.0"). `lost` is called once at most, with
-  // unavailable; it must not destroy the watch. unavailable: no library of these names is there, or it lacks
-  // a call, or it does not give events. `names`: for tests.
+  // Watches the GPU at this PCI address ("00000000:65:00.0"). `lost` is called at most once, with
+  // unavailable; it must not destroy the watch. unavailable: no library with one of these names exists, or it
+  // lacks a call, or it provides no events. `names`: for tests.
   static Result<std::unique_ptr<XidWatch>> start(const std::string& pci_address,
                                                  std::function<void(Status)> lost,
                                                  std::span<const char* const> names = {});
@@ -41,7 +41,7 @@ class XidWatch {
   std::unique_ptr<Library> library_;
   std::string gpu_;
   std::function<void(Status)> lost_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: it uses the other members
 };
 
 }  // namespace pagoda::device

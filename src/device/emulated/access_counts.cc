@@ -38,7 +38,7 @@ void AccessCounts::meet(std::uint32_t warp, const std::string& kernel) {
   warps_.erase(found);
 }
 
-// Lanes that want 8 or 16 bytes are served by halves and quarters of the warp.
+// Accesses of 8 or 16 bytes per lane are served by halves or quarters of the warp.
 void AccessCounts::add_shared(const Access& access, Counts& counts) {
   const std::uint32_t at_once = access.size > 8 ? kWarp / 4 : access.size > 4 ? kWarp / 2 : kWarp;
   for (std::uint32_t first = 0; first < kWarp; first += at_once) {

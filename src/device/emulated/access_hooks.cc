@@ -1,7 +1,8 @@
 // Functions that the compiler calls at every load and store of an emulated kernel. Kernel sources are
-// compiled with -fsanitize=thread, which names each access by a function; those functions are here instead of
-// in a library, so that the sources stay plain CUDA C++. In a build with -fsanitize=thread itself the names
-// are taken: there kernels run unchecked (src/CMakeLists.txt). This file itself is compiled without.
+// compiled with -fsanitize=thread, which calls a function for each access; those functions are defined here
+// instead of in a library, so that the sources stay plain CUDA C++. A build that itself uses
+// -fsanitize=thread already defines these names: there, kernels run unchecked (src/CMakeLists.txt). This file
+// is compiled without hooks.
 #ifndef PAGODA_DEVICE_UNCHECKED
 #include "device/emulated/block_runner.h"
 
@@ -15,8 +16,8 @@ void note(const void* address, std::size_t size, AccessKind kind, const void* si
   BlockRunner::on_access(reinterpret_cast<std::uintptr_t>(address), size, kind, site, alignment);
 }
 
-// The alignment that the compiler counts on where it calls a hook of so many bytes. Those without need less:
-// they are several accesses in one.
+// The alignment that the compiler relies on when it calls a hook for this many bytes. Unaligned accesses need
+// less: they are several accesses in one.
 constexpr std::size_t alignment_of(std::size_t size) { return size < 8 ? size : 8; }
 
 }  // namespace

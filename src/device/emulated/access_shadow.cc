@@ -15,7 +15,7 @@ constexpr std::size_t kGranule = 4;
 
 bool same_warp(const AccessStamp& a, const AccessStamp& b) { return a.thread / kWarp == b.thread / kWarp; }
 
-// Whether what orders `then` and `now` is there. `then` was noted earlier.
+// True if `then` and `now` are ordered. `then` was recorded earlier.
 bool ordered(const AccessStamp& then, const AccessStamp& now) {
   if (then.launch != now.launch) return true;
   if (then.block != now.block) return false;
@@ -26,7 +26,7 @@ bool ordered(const AccessStamp& then, const AccessStamp& now) {
 }  // namespace
 
 AccessShadow::AccessShadow(std::size_t bytes) : count_((bytes + kGranule - 1) / kGranule) {
-  // calloc: of large shadows only what is used becomes resident. All zeros is a granule that nobody touched.
+  // calloc: only the used pages of a large shadow become resident. All zeros is a granule without accesses.
   granules_ = static_cast<Granule*>(std::calloc(count_ > 0 ? count_ : 1, sizeof(Granule)));
   CHECK(granules_ != nullptr);
 }
@@ -61,7 +61,7 @@ std::optional<AccessStamp> AccessShadow::note(std::size_t offset, std::size_t si
   return race;
 }
 
-// Whether all readers that are remembered come before `now`, of the same launch.
+// True if all remembered readers precede `now`, in the same launch.
 bool AccessShadow::readers_before(const Granule& granule, const AccessStamp& now) {
   const AccessStamp& read = granule.read;
   if (granule.readers == Readers::one) return ordered(read, now);

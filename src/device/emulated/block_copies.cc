@@ -1,5 +1,5 @@
-// BlockRunner's asynchronous copies (cp.async): each is done when its thread waits for it, or when nobody can
-// run before it arrives.
+// BlockRunner's asynchronous copies (cp.async): each is executed when its thread waits for it, or when no
+// thread can run before it arrives.
 #include <cstring>
 #include <utility>
 
@@ -26,7 +26,7 @@ void BlockRunner::start_copy(void* to, const void* from, std::size_t taken, cons
   if (offset % kCopyBytes != 0 || reinterpret_cast<std::uintptr_t>(from) % kCopyBytes != 0)
     refuse("an asynchronous copy that is not aligned to 16 bytes");
   note(copy.to, kCopyBytes, AccessKind::write, site);
-  // Another key than the one above: an instruction with an access of each memory.
+  // A different key from the one above: one instruction accesses each memory.
   if (taken > 0) note(copy.from, taken, AccessKind::read, static_cast<const char*>(site) + 1);
   std::memset(copy.to, 0xFF, kCopyBytes);
   block().copied_by[place_of(copy)] = static_cast<std::uint16_t>(thread() + 1);
@@ -61,7 +61,7 @@ void BlockRunner::arrive_with_copies(const void* barrier) {
   copies.open.clear();
 }
 
-// The source is read now, too: who changes it before is found.
+// The source is also read only now, so that an earlier change of it is found.
 std::string BlockRunner::end(const Copy& copy) {
   block().copied_by[place_of(copy)] = 0;
   --num_copies_;
@@ -74,7 +74,7 @@ std::string BlockRunner::end(const Copy& copy) {
   return {};
 }
 
-// The threads that have a copy under way into these bytes of shared memory.
+// Names the threads that have a copy in flight into these bytes of shared memory.
 std::string BlockRunner::under_way(std::size_t offset, std::size_t size) const {
   const std::vector<std::uint16_t>& copied_by = block().copied_by;
   for (std::size_t at = offset / kCopyBytes; at <= (offset + size - 1) / kCopyBytes; ++at)

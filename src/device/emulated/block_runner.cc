@@ -82,7 +82,7 @@ void BlockRunner::run_cluster() {
   }
   num_copies_ = 0;
   for (Warp& warp : warps_) warp.phase = 0;
-  if (std::exchange(has_groups_, false))  // groups of the cluster before, which may have failed
+  if (std::exchange(has_groups_, false))  // groups of the previous cluster, which may have failed
     for (Copies& copies : copies_) copies.clear();
   arrivals_.assign(threads, 0);
   waits_.assign(threads, 0);
@@ -187,7 +187,7 @@ bool BlockRunner::release_cluster() {
       if (!fault_.empty()) return true;
       continue;
     }
-    // The source is read now, too: who changes it before is found.
+    // The source is also read only now, so that an earlier change of it is found.
     go_on_as(copy->thread);
     const std::string wrong =
         fault_of(reinterpret_cast<std::uintptr_t>(copy->from), copy->bytes, AccessKind::read);
@@ -245,7 +245,7 @@ bool BlockRunner::take_ticket(const void* counter, bool last) {
   return true;
 }
 
-// A read that races with a write alone: nobody is told who has read.
+// Only reads that race with a write can be ordered: no record says which threads have read.
 bool BlockRunner::knows(const AccessStamp& then) const {
   return then.kind == AccessKind::write && std::ranges::any_of(block().known, [&](const Known& known) {
            return known.block == then.block && then.block_phase < known.before && block().phase >= known.from;
@@ -424,7 +424,7 @@ std::string BlockRunner::fault_of(std::uintptr_t address, std::size_t size, Acce
           !copy.empty())
         return concat(describe_access(kind, size), " at offset ", offset, " of shared memory, ", copy);
     AccessStamp of_block = now;
-    of_block.launch = clusters_run_;  // each block has shared memory of its own
+    of_block.launch = clusters_run_;  // each block has its own shared memory
     AccessShadow::IsKnown known;
     if (shape_->shares()) {
       of_block.clock = cluster_copies_.clock(current_);

@@ -191,7 +191,7 @@ void ClusterCopies::end_products(const Thread& thread, std::uint32_t group) {
   known_[thread.number][products_of(thread.number / kLanes)] = group;
 }
 
-// Only what a product reads asks for it.
+// Only needed for reads of products.
 void ClusterCopies::meet(std::uint32_t rank) {
   if (!has_fences_ && reads_[rank].empty()) return;
   const std::uint32_t first = rank * threads_of_block_;
@@ -244,7 +244,7 @@ void ClusterCopies::see(std::uint32_t thread) {
 }
 
 std::optional<ClusterCopies::Arrival> ClusterCopies::arrive_one() {
-  // Barriers that threads wait at: few, by many threads.
+  // Barriers for which threads wait: few, each by many threads.
   std::vector<std::pair<std::uint32_t, std::size_t>> awaited;
   for (const Wait& wait : waits_)
     if (const std::pair barrier(wait.rank, wait.barrier); wait.waits && !contains(awaited, barrier))

@@ -18,7 +18,7 @@ std::string describe_access(AccessKind kind, std::size_t size) {
 Result<DeviceMemory> DeviceMemory::create(std::size_t capacity, std::size_t granule) {
   DeviceMemory memory;
   memory.capacity_ = capacity;
-  // Addresses cost nothing: enough for what is freed and never given out again.
+  // Addresses are free: reserve enough, since freed ones are never given out again.
   memory.address_bytes_ = std::max<std::size_t>(8 * capacity, std::size_t{1} << 30);
   void* data =
       ::mmap(nullptr, memory.address_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

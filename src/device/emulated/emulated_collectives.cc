@@ -1,5 +1,5 @@
-// EmulatedDevice's sums and gathers among ranks: by a library with NCCL's calls that works on host memory, as
-// that of the tests does. A call waits for the other ranks while it runs, as a GPU's kernel would.
+// EmulatedDevice's sums and gathers among ranks, by a library with NCCL's calls that works on host memory,
+// such as the tests' fake. A running call waits for the other ranks, as a GPU's kernel would.
 #include <utility>
 
 #include "base/strings.h"
@@ -18,7 +18,7 @@ Status EmulatedDevice::open_collectives() {
   return ok_status();
 }
 
-// A group takes memory of the device, as NCCL's communicators do.
+// A group uses memory of the device, as NCCL's communicators do.
 Status EmulatedDevice::join_group(const GroupName& name, std::int32_t rank, std::int32_t size,
                                   std::chrono::milliseconds timeout) {
   constexpr std::size_t kGroupBytes = std::size_t{1} << 20;

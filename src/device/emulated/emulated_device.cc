@@ -114,7 +114,7 @@ Status EmulatedDevice::destroy_physical(PhysicalId memory) {
   return memory_.with_space([&](VirtualSpace& space) { return space.destroy(memory); });
 }
 
-// These three by another thread, too: nothing of the device's but the space is looked at.
+// Another thread may also call these three: they only access the device's address space.
 Status EmulatedDevice::map(std::byte* address, PhysicalId memory) {
   return memory_.with_space([&](VirtualSpace& space) { return space.map(address, memory); });
 }
@@ -179,8 +179,8 @@ std::size_t EmulatedDevice::free_bytes() const {
   return free - std::min(free, windows_.own_bytes());
 }
 
-// Other threads' calls go on between one piece of work and the next. What the work has opened is closed
-// behind all.
+// Other threads' calls proceed between two work items. Memory that was opened for the work is closed at the
+// end.
 template <class Id, class Done>
 Status EmulatedDevice::run_until(std::string_view name, std::string_view kind, Id id, const Done& is_done) {
   const struct Closes {
@@ -222,7 +222,7 @@ Status EmulatedDevice::put_copy(StreamId stream, std::byte* to, Side to_side, co
   PAGODA_RETURN_IF_ERROR(lost_);
   if (!queues_.has(stream)) return lose("a copy in a stream that is none");
   if (bytes == 0) return ok_status();
-  // Ranges are looked at when the copy runs: by then they may have been freed.
+  // Ranges are checked when the copy runs: by then they may have been freed.
   const auto run = [=, this]() -> Status {
     const DeviceMemory::Open open(memory_);
     for (const auto& [memory, side, verb] :
@@ -325,7 +325,7 @@ Status EmulatedDevice::multiply(StreamId stream, const ProductArgs& args) {
       words_of(std::as_bytes(std::span(&args, 1))));
 }
 
-// Sums from the end on, so that whoever takes this for the kernels' order finds other bits.
+// Sums from the end, so that code that expects the kernels' order finds other bits.
 Status EmulatedDevice::run_product(const ProductArgs& args) {
   const DeviceMemory::Open open(memory_);
   const auto rows = static_cast<std::size_t>(args.rows), n = static_cast<std::size_t>(args.n),

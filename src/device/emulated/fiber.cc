@@ -17,8 +17,8 @@
 #include "base/check.h"
 
 #if defined(__x86_64__)
-// Saves what a function must keep on the old stack, and continues on the new one. ucontext would ask the
-// system for its signal mask each time.
+// Saves the callee-saved state on the old stack, and continues on the new one. ucontext would query the
+// signal mask from the system each time.
 extern "C" void pagoda_switch_stacks(void** save, void* load);
 asm(R"(
 .text
@@ -50,15 +50,15 @@ pagoda_switch_stacks:
 namespace pagoda::device::emulated {
 namespace {
 
-// The first call of a fiber. A new stack cannot be handed arguments in a way all machines share.
+// The first call of a fiber. There is no portable way to pass arguments to a new stack.
 struct Start {
   void (*body)(void*) = nullptr;
   void* argument = nullptr;
 };
 thread_local Start starting;
 
-// AddressSanitizer keeps the marks of frames that were never returned from: those of a fiber that was left,
-// and each fiber's last ones. A stack that is used again has none.
+// AddressSanitizer keeps the marks of frames that never returned: those of an abandoned fiber, and the last
+// ones of each fiber. A reused stack must have none.
 void forget_frames(std::span<std::byte> stack) { ASAN_UNPOISON_MEMORY_REGION(stack.data(), stack.size()); }
 
 [[noreturn]] void begin() {
@@ -100,8 +100,8 @@ void FiberStacks::prepare(std::size_t index, void (*body)(void*), void* argument
   contexts_->starts[index] = {body, argument};
   forget_frames({stack(index), kStackBytes});
 #if defined(__x86_64__)
-  // As pagoda_switch_stacks leaves a stack: six registers, then where to go on. There, as behind every call,
-  // the stack pointer is 8 short of a multiple of 16.
+  // As pagoda_switch_stacks leaves a stack: six registers, then the return address. There, as after every
+  // call, the stack pointer is 8 less than a multiple of 16.
   auto* top = reinterpret_cast<void**>(stack(index) + kStackBytes) - 1;
   *--top = reinterpret_cast<void*>(&begin);
   for (int i = 0; i < 6; ++i) *--top = nullptr;

@@ -7,7 +7,7 @@ namespace pagoda::device::emulated {
 namespace {
 
 #if defined(__x86_64__)
-// A call of the C library's function for each product takes several times as long.
+// Calling the C library's function for each product takes several times as long.
 __attribute__((target("fma"))) float add_by_instruction(float sum, std::span<const float> a,
                                                         std::span<const float> b) {
   for (std::size_t i = 0; i < a.size(); ++i) sum = __builtin_fmaf(a[i], b[i], sum);

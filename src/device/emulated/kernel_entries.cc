@@ -16,7 +16,7 @@ void invoke(const void* args) {
   kernel(*static_cast<const Args*>(args));
 }
 
-// Not inside of the function: what guards its first call would be hooked, too.
+// Not a local static: the guard of its first call would be hooked, too.
 const std::array table = {
 #define PAGODA_KERNEL(name, Args) \
   Kernel{#name, reinterpret_cast<const void*>(&invoke<kernels::name, Args>), sizeof(Args)},

@@ -10,10 +10,10 @@ struct Uses {
   std::uint32_t registers;
 };
 constexpr Uses kUses[] = {
-#include "device/kernel_registers.inc"  // made of cuda/resources.txt by flags.cmake
+#include "device/kernel_registers.inc"  // generated from cuda/resources.txt by flags.cmake
 };
 
-// Compute capability 8.0 to 9.0. A warp gets whole units of 256.
+// Compute capability 8.0 to 9.0. Registers are allocated to a warp in units of 256.
 constexpr std::uint64_t kOfBlock = 65536, kUnit = 256 / 32;
 
 }  // namespace

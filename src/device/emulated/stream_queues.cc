@@ -48,7 +48,7 @@ Status StreamQueues::run_one(bool& any) {
 
 Status StreamQueues::put(StreamId stream, Entry entry) {
   queue(stream).push_back(std::move(entry));
-  // A device begins at once, or it does not.
+  // A device begins at once, or later.
   bool any = true;
   for (std::uint64_t count = draw() % 4 == 0 ? draw() % 4 : 0; count > 0 && any; --count)
     PAGODA_RETURN_IF_ERROR(run_one(any));

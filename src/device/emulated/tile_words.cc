@@ -12,19 +12,19 @@ namespace {
 
 using Words = BlockRunner::WordsOfLanes;
 
-// Element `index` of two that a register holds.
+// Element `index` of the two in a register.
 float element(std::uint64_t pair, std::size_t index) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(pair >> (16 * index)) << 16);
 }
 
-// Register `index` of a lane's, two of which are in a word.
+// Register `index` of a lane; a word holds two.
 std::uint64_t reg(const Words& words, std::size_t index, std::size_t lane) {
   return words[index / 2][lane] >> (32 * (index % 2)) & 0xFFFFFFFFu;
 }
 
 using WarpLine = std::array<float, 16>;  // k ascending
 
-// Registers 0 and 1: rows 0 to 7 and 8 to 15; 2 and 3: the same, of k from 8 on.
+// Registers 0 and 1: rows 0 to 7 and 8 to 15; 2 and 3: the same rows, k from 8 on.
 WarpLine row_of_a(const Words& words, std::size_t row) {
   WarpLine line;
   for (std::size_t k = 0; k < line.size(); ++k)

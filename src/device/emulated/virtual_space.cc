@@ -31,7 +31,7 @@ Result<std::byte*> VirtualSpace::reserve(std::size_t bytes) {
   if (bytes == 0 || bytes % granule_ != 0)
     return invalid_argument(
         concat("reserve() of ", bytes, " bytes, which is no multiple of the granule of ", granule_));
-  // More, so that the rest begins at a multiple of the granule.
+  // Reserves more, so that the space can begin at a multiple of the granule.
   void* const data = ::mmap(nullptr, bytes + granule_, PROT_NONE, kNothing, -1, 0);
   if (data == MAP_FAILED) return refused("reserve()");
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
@@ -57,7 +57,7 @@ Result<PhysicalId> VirtualSpace::create(std::size_t bytes) {
     return invalid_argument(
         concat("physical memory of ", bytes, " bytes, which is no multiple of the granule of ", granule_));
   if (file_ < 0) file_ = ::memfd_create("pagoda-device", MFD_CLOEXEC);
-  // Destroyed memory is a hole in the file, and never used again.
+  // Destroyed memory becomes a hole in the file and is never used again.
   if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(file_bytes_ + bytes)) != 0)
     return refused("physical memory");
   const std::vector<std::byte> nobody(granule_, std::byte{0xFF});
@@ -148,7 +148,7 @@ void VirtualSpace::protect(bool open) {
   open_ = open;
   const int protection = open ? PROT_READ | PROT_WRITE : PROT_NONE;
   for (const Reservation& space : spaces_) {
-    // Side by side in one call.
+    // Adjacent mappings are handled in one call.
     for (auto at = space.mappings.begin(); at != space.mappings.end();) {
       const std::size_t begin = at->first;
       std::size_t end = begin;

@@ -41,7 +41,7 @@ Line line_of(std::span<const std::byte> shared, std::size_t first, std::size_t l
   return values;
 }
 
-// A column of lines that have several each.
+// A column of lines that have several columns each.
 Line column_of(std::span<const std::byte> shared, std::size_t first, std::size_t column) {
   Line values = {};
   for (std::size_t line = 0; line < WarpgroupProducts::kDepth; ++line) {
@@ -53,8 +53,8 @@ Line column_of(std::span<const std::byte> shared, std::size_t first, std::size_t
   return values;
 }
 
-// `sum` and the 32 products of 8-bit floats as Hopper adds them up: each cut to 13 bits behind the leading
-// one of the largest, and so is the sum.
+// `sum` plus the 32 products of 8-bit floats, as Hopper adds them: each is cut to 13 bits after the leading
+// bit of the largest, and so is the sum.
 float sum_of_floats8(float sum, const Line& row, const Line& column) {
   constexpr int kKept = 13, kFraction = 23;
   std::array<std::uint32_t, std::tuple_size_v<Line> + 1> terms;
@@ -80,7 +80,7 @@ float sum_of_floats8(float sum, const Line& row, const Line& column) {
 }  // namespace
 
 // The thread's part: rows 16 * warp + lane / 4 and eight further, columns 2 * (lane % 4) and the next of each
-// eight. Sums of bfloat16 are in f32, k ascending: hardware's order is its own.
+// eight. Sums of bfloat16 are in f32, k ascending; hardware has its own order.
 void WarpgroupProducts::work_out(std::uint32_t thread, const Task& task, std::span<const std::byte> shared,
                                  std::span<float> sums) const {
   const Product& product = task.product;

@@ -22,7 +22,7 @@ void multiply_warpgroup_floats8(float* sums, std::uint32_t columns, bool adds, c
                                    .adds = adds,
                                    .floats8 = true});
 }
-// Lanes of a row have two neighbours of k each, of its first half and of its second one.
+// The lanes of a row have two neighbours of k each, in its first half and in its second half.
 void multiply_warpgroup(float* sums, std::uint32_t columns, bool adds, const std::uint32_t (&a)[4],
                         const void* b, std::size_t apart) {
   BlockRunner& runner = BlockRunner::running();

@@ -12,7 +12,7 @@
 namespace pagoda::device::emulated {
 namespace {
 
-constexpr std::uint32_t kKind = 0x656d7531;  // an emulated device's handle
+constexpr std::uint32_t kKind = 0x656d7531;  // marks the handle of an emulated device
 struct Handle {
   std::uint32_t kind = kKind;
   std::int32_t process = 0, file = -1;
@@ -74,7 +74,7 @@ Result<std::byte*> WindowMappings::open(const WindowHandle& handle) {
 }
 
 const WindowMappings::Mapping* WindowMappings::find(std::uintptr_t address) const {
-  constexpr std::size_t kPage = 4096;  // a fault behind a window's end is the window's
+  constexpr std::size_t kPage = 4096;  // a fault just beyond a window's end belongs to the window
   for (const Mapping& mapping : mappings_)
     if (address - reinterpret_cast<std::uintptr_t>(mapping.memory) <
         (mapping.bytes + kPage - 1) / kPage * kPage)
