@@ -1,5 +1,5 @@
-// How DeviceModelRunner takes a device's memory for a model, gives it back while the engine sleeps, and gets
-// the weights again.
+// DeviceModelRunner's memory: allocated for a model, released while the engine sleeps, and filled with the
+// weights again.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -14,14 +14,14 @@ Status DeviceModelRunner::load_model(const ModelSource& source) {
   ops_ = std::make_unique<DeviceOps>(*device_, stream_, *arena_, ops_options_);
   if (adapters_) ops_->use_adapters(&*adapters_);
   arena_->begin();
-  // The pool is of the load alone: a step on the device needs none.
+  // The pool is only for loading: steps on the device do not need it.
   ThreadPool pool(std::max(1, options_.threads));
   ops_->begin_placing(&pool);
   const KernelContext context = {.backend = Backend::device, .device = ops_.get()};
   auto decoder = DecoderModel::load(
       context, source, *options_.model, ops_options_.weights == device::Element::f32 ? "float32" : "bfloat16",
       options_.max_num_batched_tokens, options_.parallel, nullptr, /*with_head=*/!pools());
-  const Status placed = ops_->finish_placing();  // a failed load ends its use of the pool, too
+  const Status placed = ops_->finish_placing();  // also ends the pool's use after a failed load
   if (!decoder) return decoder.error();
   PAGODA_RETURN_IF_ERROR(placed);
   model_ = *std::move(decoder);
@@ -65,12 +65,12 @@ Status DeviceModelRunner::release_memory(KvContent content) {
   if (released_) return ok_status();
   model_->release();
   ops_.reset();
-  if (adapters_) adapters_->clear();  // the next steps bring theirs again
+  if (adapters_) adapters_->clear();  // the next steps copy theirs again
   released_ = true;
   return ok_status();
 }
 
-// As on the CPU (model_runner/release_memory.cc): only the same weights go with what clients were told.
+// As on the CPU (model_runner/release_memory.cc): only the same weights are consistent with earlier answers.
 Status DeviceModelRunner::load_weights() {
   settle();
   if (released_) {
@@ -103,7 +103,7 @@ void DeviceModelRunner::plan_kv(const KvLayout& layout) {
   layer_pages_ = layers_in_pages(kv_plan_, layer_layouts_, layout_);
 }
 
-// Scratch as large as any step may want it.
+// Reserves scratch for the largest possible step.
 Status DeviceModelRunner::reserve_scratch() {
   const std::int64_t splits = (max_context() + device::kSplitTokens - 1) / device::kSplitTokens;
   DeviceOps::Widths widths = {.rows = config().hidden_size};

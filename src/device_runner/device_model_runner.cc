@@ -45,7 +45,7 @@ const LinearAttentionConfig* linear_of(const LayerConfig& layer) {
   return std::get_if<LinearAttentionConfig>(&layer.mixer);
 }
 
-// The kernels have limits.
+// Checks the limits of the kernels.
 Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
   const auto refused = [](std::string_view what) {
     return unimplemented(concat("this model has ", what, ", which the device runner does not compute"));
@@ -71,8 +71,8 @@ Status check_support(const DecoderConfig& config, std::int32_t num_ranks) {
   return ok_status();
 }
 
-// Plain products have a tile of rows, or of a mixture's pairs, for each block of their grid's second
-// dimension; and prompts' attention by warpgroups a tile of 8 rows or more, of which a sequence of 9 has two.
+// Plain products have a tile of rows, or of a mixture's pairs, for each block in their grid's second
+// dimension; prompts' attention by warpgroups has a tile of at least 8 rows, so a sequence of 9 rows has two.
 Status check_grids(const DecoderConfig& config, const device::Device& device, std::int32_t max_tokens) {
   constexpr std::int32_t kMostBlocks = 65535;
   std::int64_t blocks = (std::int64_t{max_tokens} + device::kPairsOfTile - 1) / device::kPairsOfTile;
@@ -107,7 +107,7 @@ Status check_w8a8(const ModelSource& source, const device::Device& device, Eleme
   return ok_status();
 }
 
-// The products of --device-kernels fastest: the library's, if there is one. The log says what is in.
+// The products for --device-kernels fastest: the library's, if there is one. Logs which library is used.
 Result<MatrixProducts> take_fastest(device::Device& device, Element weights) {
   if (weights != Element::bf16) return unimplemented("--device-kernels fastest needs --dtype bfloat16");
   const Status opened = device.open_products();
@@ -207,7 +207,7 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   runner->plan_kv(*layout);
   PAGODA_RETURN_IF_ERROR(runner->make_step_layout());
 
-  // Bits of the library's products depend on the number of rows: no step that has some is replayed.
+  // The bits of the library's products depend on the number of rows: steps that use them are not replayed.
   std::int32_t replayed_rows = std::min(options.max_num_seqs, options.max_num_batched_tokens);
   if (products == MatrixProducts::fastest) replayed_rows = std::min(replayed_rows, kLibraryRows - 1);
   runner->graphs_.emplace(there, runner->stream_,
@@ -220,8 +220,8 @@ Result<std::unique_ptr<DeviceModelRunner>> DeviceModelRunner::create(
   return runner;
 }
 
-// Leaves to warps what the device's warpgroups compute with other bits, and the log says so; or refuses it,
-// where it was asked for.
+// Leaves to warps what the device's warpgroups compute with other bits, and logs it; returns an error if the
+// user requested it.
 Status DeviceModelRunner::ask_for_bits(Element cache) {
   const auto differs = [this](std::string_view what) {
     return concat(device_->describe(), ": ", what, " by warpgroups has other bits than by warps");
@@ -266,8 +266,7 @@ std::int32_t DeviceModelRunner::max_context() const {
 }
 
 DeviceModelRunner::~DeviceModelRunner() {
-  // Memory is freed while nothing uses it: nothing runs between steps, but a step that failed may have left
-  // something.
+  // Memory must not be freed while in use: nothing runs between steps, but a failed step may have left work.
   for (const device::StreamId stream : {stream_, swap_stream_}) (void)device_->synchronize(stream).ok();
   settle();
   if (!graphs_) return;
@@ -361,7 +360,7 @@ MemoryPlan DeviceModelRunner::memory_plan() const {
           .graph_bytes = pools() ? 0 : graphs_->planned_bytes(config().num_layers())};
 }
 
-// Bytes that a step brings to the device, at most, but for the histories of several sequences that want
+// Maximum bytes that a step copies to the device, except for the histories of several sequences that need
 // penalties for the first time.
 std::size_t DeviceModelRunner::step_bytes() const {
   const std::int64_t tokens = options_.max_num_batched_tokens;
@@ -373,7 +372,7 @@ std::size_t DeviceModelRunner::step_bytes() const {
 }
 
 Status DeviceModelRunner::make_step_layout() {
-  // Other ranks know no masks, and all of them need the same rows.
+  // Other ranks have no masks, and all of them need the same rows.
   const OutputRowRules output = {.knows_tokens = samples(), .settles = options_.parallel.size() == 1};
   auto step = StepLayout::create(kv_plan_, {.max_tokens = options_.max_num_batched_tokens,
                                             .max_seqs = options_.max_num_seqs,
@@ -391,7 +390,7 @@ Status DeviceModelRunner::make_step_layout() {
   return ok_status();
 }
 
-// Pages that are not there yet are no pages.
+// Pages that do not exist yet do not count.
 StepIds DeviceModelRunner::ids() const {
   return {.num_blocks = num_blocks_,
           .num_table_ids = num_table_ids_,

@@ -1,14 +1,14 @@
 #pragma once
-// DeviceModelRunner: carries out ScheduledBatches on a Device: swaps, block copies, the model's forward pass
-// by the ops of kernels/device/, sampling. Owns the device, the weights, the KV bytes and the swap space. KV
-// groups are the CPU's, and so is the pooling of hidden states. As one rank of several, each with a device,
-// it owns that rank's part; their parts of rows are exchanged (rank_carrier.h), and only rank 0 samples.
-// Invariant: what a sequence gets depends on its own tokens and parameters alone, to the bit. Streams: the
-// work has one, and swaps have one of their own, whose last event the work waits for. Between steps nothing
-// runs but what tiers copy (tier_copies.h), on threads and streams of their own. With run_ahead() a step is
-// put into the stream while the one before it runs, whose tokens are filled in on the device; where a step
-// needs to know them here, or changes memory that the other may use (may_follow), that one is waited for
-// first. A device's error ends the engine (StepResult::status). Threads: one caller, the engine thread.
+// DeviceModelRunner: executes ScheduledBatches on a Device: swaps, block copies, the model's forward pass by
+// the ops of kernels/device/, sampling. Owns the device, weights, KV bytes and swap space. KV groups and the
+// pooling of hidden states are the CPU's. As one of several ranks, each with its own device, it owns that
+// rank's part; ranks exchange parts of rows (rank_carrier.h), and only rank 0 samples. Invariant: a
+// sequence's results depend only on its own tokens and parameters, to the bit. Streams: one for work, and one
+// for swaps, for whose last event the work waits. Between steps only copies of tiers run (tier_copies.h), on
+// their own threads and streams. With run_ahead(), a step is enqueued while the previous one runs, whose
+// tokens are filled in on the device; if it needs them on the host, or changes memory that the other may use
+// (may_follow), it waits for the other first. A device error ends the engine (StepResult::status). Threads:
+// one caller, the engine thread.
 #include <array>
 #include <chrono>
 #include <functional>
@@ -38,11 +38,10 @@
 
 namespace pagoda::device_runner {
 
-// Carriers of the ranks' parts (rank_carrier.h).
+// How ranks exchange their parts (rank_carrier.h).
 enum class RankParts : std::uint8_t { windows, library };
 
-// Which of a device's kernels are used where there is a choice, and whether steps are replayed and measured
-// (step_clock.h).
+// The choice of the device's kernels, and whether steps are replayed and measured (step_clock.h).
 struct DeviceKernels {
   AttentionKernels attention = AttentionKernels::automatic;
   MatrixProducts products = MatrixProducts::automatic;
@@ -53,9 +52,9 @@ struct DeviceKernels {
 
 class DeviceModelRunner final : public RankRunner {
  public:
-  // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is as dtype; int8 and fp8, too), block_size,
-  // kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling, parallel and
-  // the numbers of blocks. unimplemented: the device lacks something.
+  // Options used: dtype (auto is bfloat16), kv_cache_dtype (auto is dtype; int8 and fp8 are also supported),
+  // block_size, kv_windows, max_context, max_num_batched_tokens, max_num_seqs, max_draft_tokens, pooling,
+  // parallel and the numbers of blocks. unimplemented: the device lacks something.
   static Result<std::unique_ptr<DeviceModelRunner>> create(std::shared_ptr<const ModelSource> source,
                                                            const RunnerOptions& options,
                                                            std::unique_ptr<device::Device> device,
@@ -63,7 +62,7 @@ class DeviceModelRunner final : public RankRunner {
   ~DeviceModelRunner() override;
 
   Status allocate_kv_cache(std::int64_t num_blocks, std::int64_t num_swap_blocks = 0) override;
-  // A virtual cache: the same kernels over other strides.
+  // A virtual cache: the same kernels with other strides.
   Status allocate_virtual_kv(const KvLayout& layout, const VirtualKvShape& shape, std::int64_t num_blocks,
                              std::int64_t num_swap_blocks) override;
   Status create_kv_pages(std::int64_t first, std::int64_t count) override;
@@ -89,13 +88,13 @@ class DeviceModelRunner final : public RankRunner {
   void submit(const ScheduledBatch& batch) override;
   StepResult wait() override;
   std::int32_t max_in_flight() const override { return runs_ahead_ ? 2 : 1; }
-  // Not as one of several ranks, nor for vectors.
+  // Not supported as one of several ranks, nor for vectors.
   bool run_ahead() override;
-  // Weights, activations and scratch are freed, and the pages of a paged cache where nothing of it is kept;
-  // those of a virtual one stay.
+  // Frees weights, activations and scratch, and the pages of a paged cache if none of its content is kept;
+  // the pages of a virtual cache stay.
   Status release_memory(KvContent content) override;
   Status load_weights() override;
-  // Whether the device is still there: hardware may fail while nothing runs.
+  // Detects a device that is lost while nothing runs.
   std::chrono::milliseconds heartbeat_interval() const override { return std::chrono::seconds(1); }
   Status heartbeat() override { return device_->lost(); }
   RotationRule rotation_rule() const override { return rotation_rule_of(config()); }
@@ -113,7 +112,7 @@ class DeviceModelRunner final : public RankRunner {
     return model_->weights().ignored_tensors;
   }
   const device::Device& device() const { return *device_; }
-  // Decode steps that were captured and replayed; never any of steps that are eager.
+  // Decode steps that were captured and replayed; zero if all steps are eager.
   const StepGraphs::Stats& graph_stats() const { return graphs_->stats(); }
 
  private:
@@ -123,20 +122,20 @@ class DeviceModelRunner final : public RankRunner {
   Status create_cache();
   void plan_kv(const KvLayout& layout);
   Status reserve_scratch();
-  // A batch that it has been given.
+  // A submitted batch.
   struct Step {
     StepResult result;
-    std::vector<DrawnRow> rows;  // drawn from, while it runs
-    bool planned = false;        // the rows' draws are one launch, and were put into the arena
-    bool runs = false;           // put into the stream, and not taken
-    std::vector<TokenId> drawn;  // then: by sequence
+    std::vector<DrawnRow> rows;  // drawn from while the step runs
+    bool planned = false;        // the rows' draws are one launch, whose arguments are in the arena
+    bool runs = false;           // enqueued, and not yet finished
+    std::vector<TokenId> drawn;  // the draws of such a step, by sequence
   };
   std::size_t slot_of(std::int64_t number) const { return static_cast<std::size_t>(number % 2); }
   bool may_follow(const ScheduledBatch& batch) const;
   void carry_out(const ScheduledBatch& batch, std::size_t slot);
   void finish(std::size_t slot);
-  void settle();  // until no step runs
-  // Lays out a batch and brings it there.
+  void settle();  // waits until no step runs
+  // Lays out a batch and copies it to the device.
   Status bring(const ScheduledBatch& batch, std::size_t slot);
   Status fill_in_tokens(const std::int32_t* image, std::size_t slot);
   Status forward();
@@ -154,7 +153,7 @@ class DeviceModelRunner final : public RankRunner {
   Status start_draws(std::size_t slot);
   Status prepare_sampling();
   bool samples() const { return options_.parallel.rank() == 0; }
-  // All ranks bring the logits of so many rows at a time.
+  // Number of rows of logits that all ranks compute at a time.
   std::int64_t drawn_rows_at_once() const;
   Status create_carrier(RankParts by);
   Status prepare_pooling(const ModelSource& source);
@@ -164,47 +163,47 @@ class DeviceModelRunner final : public RankRunner {
 
   RunnerOptions options_;
   DeviceOps::Options ops_options_;
-  std::string identity_;                    // names the source that it was loaded from
-  bool released_ = false;                   // the weights are gone
-  std::unique_ptr<device::Device> device_;  // before all that lies in it
+  std::string identity_;                    // identifies the source from which it was loaded
+  bool released_ = false;                   // the weights are freed
+  std::unique_ptr<device::Device> device_;  // destroyed after all its memory
   device::StreamId stream_{}, swap_stream_{};
   device::EventId swapped_{};
   std::optional<device::StepArena> arena_;
-  std::optional<DeviceAdapters> adapters_;  // null: requests cannot choose any
+  std::optional<DeviceAdapters> adapters_;  // null: requests cannot choose adapters
   HeldAdapters held_adapters_;
   std::unique_ptr<DeviceOps> ops_;
   std::unique_ptr<DecoderModel> model_;
   std::vector<KvLayout> layer_layouts_;
-  KvLayout layout_;                       // a page's
-  std::vector<LayerInPage> layer_pages_;  // layers' places in pages
+  KvLayout layout_;                       // that of a page
+  std::vector<LayerInPage> layer_pages_;  // locations of layers in pages
   StepViews views_;
   KvGroupPlan kv_plan_;
-  std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;  // that copies name
-  std::int64_t num_table_ids_ = 0;                     // that block tables name
-  device::DeviceArray<std::byte> cache_;               // or, of a virtual one:
+  std::int64_t num_blocks_ = 0, num_swap_blocks_ = 0;  // for copies
+  std::int64_t num_table_ids_ = 0;                     // for block tables
+  device::DeviceArray<std::byte> cache_;               // or, for a virtual cache:
   std::unique_ptr<PageMapperOf<DevicePages>> mapper_;
   std::byte* blocks_of_tables_ = nullptr;
-  // Blocks that copies and states name, one behind the other.
+  // The blocks for copies and states, contiguous.
   std::byte* blocks_ = nullptr;
   std::int64_t block_bytes_ = 0;
   device::PinnedArray<std::byte> swap_space_;
-  std::unique_ptr<RankCarrier> carrier_;  // null: alone
+  std::unique_ptr<RankCarrier> carrier_;  // null: a single rank
   bool measures_idle_ = false;
-  std::unique_ptr<StepClock> clock_;        // rank 0, where it measures
+  std::unique_ptr<StepClock> clock_;        // rank 0, if it measures
   std::unique_ptr<DeviceSampler> sampler_;  // rank 0
-  // Or, instead of it; and hidden states on their way to it.
+  // Instead of the sampler; and hidden states for it.
   std::optional<VectorPooler> pooler_;
   KernelContext host_;
   device::DeviceArray<float> hidden_;
   device::PinnedArray<float> hidden_here_;
   bool runs_ahead_ = false;
-  std::array<Step, 2> steps_;  // number n, from 0 on, at n % 2
+  std::array<Step, 2> steps_;  // step number n, from 0 on, is at n % 2
   std::array<device::EventId, 2> done_{};
   std::int64_t num_submitted_ = 0, num_waited_ = 0;
   HeldBatch held_;
   StepLayout step_;
-  std::optional<StepBucket> bucket_;         // the step's; null: it is eager
-  std::optional<StepGraphs> graphs_;         // names memory of all above
+  std::optional<StepBucket> bucket_;         // the current step's; null: it is eager
+  std::optional<StepGraphs> graphs_;         // refers to memory of all members above
   std::unique_ptr<TierCopies> tier_copies_;  // null: no tiers
   TierSteps tiers_;                          // last: its threads copy to and from the cache
 };

@@ -76,7 +76,7 @@ Status DevicePages::create_pages(std::int64_t first, std::int64_t count) {
 
 Status DevicePages::map(std::int64_t block, std::int64_t page, std::int64_t count) {
   CHECK(block >= 0 && count > 0 && block + count <= shape_.num_blocks);
-  CHECK(page >= 0 && page + count <= shape_.num_pages);  // the caller knows which are there
+  CHECK(page >= 0 && page + count <= shape_.num_pages);  // the caller knows which pages exist
   PAGODA_RETURN_IF_ERROR(unmap(block, count));
   for (std::int64_t i = 0; i < count; ++i) {
     shown_[static_cast<std::size_t>(block + i)] = true;

@@ -1,11 +1,11 @@
 #pragma once
 // DevicePages: the device's PageArena (tensor/page_arena.h): reserved addresses of a Device, and physical
-// pages that are shown anywhere in them, several times too, with the same numbers of blocks and pages. Each
+// pages that can be mapped anywhere in them, also several times, with the same block and page numbers. Each
 // page is a piece of physical memory for each tensor, created once and kept: a driver takes a millisecond to
-// make one, and an idle one costs nothing but what the cache was given anyway. A window onto all pages, all
-// tensors of a page together, serves copies and swaps.
-// Errors: the device's. Threads: as PageArena: map() and unmap() by one thread at a time, beside the device's
-// caller. Source: vAttention (arXiv 2405.04437) §5. The device outlives it.
+// create one, and an idle one costs nothing beyond the memory of the cache. A window onto all pages, with all
+// tensors of a page together, serves copies and swaps. Errors: the device's. Threads: as PageArena: map() and
+// unmap() by one thread at a time, concurrently with the device's caller. Source: vAttention (arXiv
+// 2405.04437) §5. The device must outlive it.
 #include <vector>
 
 #include "device/virtual_memory.h"
@@ -15,7 +15,7 @@ namespace pagoda::device_runner {
 
 class DevicePages {
  public:
-  // invalid_argument: page_bytes is no multiple of the device's granule.
+  // invalid_argument: page_bytes is not a multiple of the device's granule.
   static Result<DevicePages> create(device::VirtualMemory& device, const PageArenaShape& shape);
   DevicePages(DevicePages&& other) noexcept;
   DevicePages& operator=(DevicePages&&) = delete;
@@ -23,13 +23,13 @@ class DevicePages {
 
   Status create_pages(std::int64_t first, std::int64_t count);  // all or none
   std::int64_t num_created() const { return num_created_; }
-  void discard(std::int64_t, std::int64_t) {}  // they stay
+  void discard(std::int64_t, std::int64_t) {}  // pages are kept
 
-  Status map(std::int64_t block, std::int64_t page, std::int64_t count);  // replaces what was shown
+  Status map(std::int64_t block, std::int64_t page, std::int64_t count);  // replaces earlier mappings
   Status unmap(std::int64_t block, std::int64_t count);                   // unmaps those blocks
 
   std::byte* data() const { return arena_; }
-  // All tensors' pieces of page 0, of page 1, …; copies name pages.
+  // All tensors' pieces of page 0, of page 1, …; copies use page numbers.
   std::byte* window() const { return window_; }
   std::int64_t page_stride() const { return shape_.page_bytes * shape_.num_tensors; }
   std::int64_t tensor_stride() const { return shape_.num_blocks * shape_.page_bytes; }
@@ -49,7 +49,7 @@ class DevicePages {
   PageArenaShape shape_;
   std::byte *arena_ = nullptr, *window_ = nullptr;
   std::int64_t num_created_ = 0;
-  std::vector<device::PhysicalId> memory_;  // [page][tensor], for all pages: only num_memory_ are there
+  std::vector<device::PhysicalId> memory_;  // [page][tensor], for all pages; only num_memory_ exist
   std::int64_t num_memory_ = 0;
   std::vector<bool> shown_;  // by block
 };

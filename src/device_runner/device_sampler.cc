@@ -8,9 +8,9 @@
 namespace pagoda::device_runner {
 namespace {
 
-// Rows that are copied for the sake of their scores, that the host draws from, and that are scored only.
+// Number of rows that are copied for their scores, that the host draws from, and that are only scored.
 constexpr std::int64_t kCopies = 64, kHostRows = 16, kPromptRows = 64;
-// Candidates of a row, at most: of several, n or best_of.
+// Maximum candidates per row, n or best_of, if there are several.
 constexpr std::int64_t kMostCandidates = 256;
 
 }  // namespace
@@ -77,7 +77,7 @@ std::int64_t DeviceSampler::size_bytes() const {
          counts_.size_bytes();
 }
 
-// The host's copy of a row, behind the next synchronize().
+// The host's copy of a row, valid after the next synchronize().
 Result<std::span<const float>> DeviceSampler::fetch(std::int64_t row, std::size_t place) {
   const auto vocabulary = static_cast<std::size_t>(shape_.vocab_size);
   const std::size_t bytes = vocabulary * sizeof(float);
@@ -88,7 +88,7 @@ Result<std::span<const float>> DeviceSampler::fetch(std::int64_t row, std::size_
 
 Status DeviceSampler::draw(std::span<const DrawnRow> rows) {
   CHECK(std::ssize(rows) <= max_rows());
-  // First what the host draws, from logits that nobody has edited yet.
+  // The host draws first, from logits that have not been edited yet.
   const auto room = static_cast<std::size_t>(host_logits_.count() / shape_.vocab_size);
   std::vector<SampleRow> of_host;
   const auto on_host = [&]() -> Status {
@@ -158,7 +158,7 @@ void DeviceSampler::begin() {
   counts_.begin();
 }
 
-// Whether a row with so many candidates does not fit into this launch.
+// True if a row with this many candidates does not fit into this launch.
 bool DeviceSampler::is_full(std::int32_t candidates) const {
   return plan().num_copies == copies_.count() / shape_.vocab_size ||
          plan().num_tokens + candidates > drawn_.count() || plan().num_top + device::kMostTop > top_.count();

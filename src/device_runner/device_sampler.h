@@ -1,8 +1,8 @@
 #pragma once
-// DeviceSampler: logits of a step's rows on the device, and what is drawn from them or said of them, by the
-// kernels of sampling.cuh and scores.cuh; by the host's sampler where those give too little
-// (draws_on_device). All of its memory is taken at start. Invariant: a row's candidates depend on its own
-// logits and parameters alone. Errors: the device's. Threads: the device's caller.
+// DeviceSampler: the logits of a step's rows on the device, and draws and log-probabilities computed from
+// them by the kernels of sampling.cuh and scores.cuh; or by the host's sampler if those do not suffice
+// (draws_on_device). All of its memory is allocated at startup. Invariant: a row's candidates depend only on
+// its own logits and parameters. Errors: the device's. Threads: the device's caller.
 #include <array>
 #include <memory>
 
@@ -19,36 +19,37 @@ class DeviceSampler {
  public:
   struct Shape {
     std::int32_t vocab_size = 0, max_num_seqs = 0;
-    std::int32_t max_rows = 0;  // that are drawn from in a step, and more are in several goes
+    std::int32_t max_rows = 0;  // rows drawn from at once; more rows take several rounds
   };
   // Borrows the device and the arena.
   static Result<std::unique_ptr<DeviceSampler>> create(device::Device& device, device::StreamId stream,
                                                        device::StepArena& arena, const Shape& shape);
 
-  // Rows of logits that exist at the same time, and of those that are only scored.
+  // Maximum number of rows of logits at the same time, including rows that are only scored.
   std::int64_t max_rows() const { return shape_.max_rows; }
-  // So many rows are scored at a time, of a sampler of `max_rows`.
+  // Number of rows scored at a time by a sampler of `max_rows`.
   static std::int64_t prompt_rows_at_once(std::int64_t max_rows);
-  // Borrowed; null: none. Each launch is noted as the end of the step.
+  // Borrowed; null: none. Each launch records the end of the step.
   void set_clock(StepClock* clock) { clock_ = clock; }
   float* logits() { return logits_.data(); }  // [max_rows, vocabulary]
   std::int64_t size_bytes() const;
 
-  // Launches of two steps may be in the stream. Each uses a slot of its own from then on: 0 or 1.
+  // Launches of two steps may be enqueued. From this call on they use slot 0 or 1.
   void use(std::size_t slot) { slot_ = slot; }
-  // Waits, and fills in what is drawn: row i from row i of logits(), which it changes.
+  // Waits, and fills in the draws: row i from row i of logits(), which is modified.
   Status draw(std::span<const DrawnRow> rows);
-  // The same for prompts' rows, which it does not change.
+  // Likewise for prompts' rows; logits() is not modified.
   Status score(std::span<const PromptRow> rows);
 
-  // Whether draw() needs one launch for these, and nothing of the host.
+  // True if draw() needs only one launch for these rows, and no work on the host.
   bool draws_at_once(std::span<const DrawnRow> rows) const;
-  // Then draw() in three parts: what the launches read is put into the arena; they go into the stream; and,
-  // once that has run, results are filled in. The rows stay where they are until then.
+  // draw() in three parts for such rows: plan() puts the arguments of the launches into the arena, launch()
+  // enqueues the launches, and take() fills in the results once they have run. The rows must stay in place
+  // until then.
   Status plan(std::span<const DrawnRow> rows);
   Status launch();
   void take(std::size_t slot);
-  // The tokens that were drawn, and where among them that of the rows' sequence is, between the two halves.
+  // Between launch() and take(): the drawn tokens, and the index among them of a sequence's token.
   const std::int32_t* drawn() const { return drawn_.data(); }
   std::int32_t place_of(std::size_t slot, std::int32_t sequence) const {
     return slots_[slot].places[static_cast<std::size_t>(sequence)];
@@ -68,7 +69,7 @@ class DeviceSampler {
   device::StreamId stream_;
   device::StepArena& arena_;
   Shape shape_;
-  device::DeviceArray<float> logits_, copies_;  // [rows, vocabulary]; copies_: behind masks, before edits
+  device::DeviceArray<float> logits_, copies_;  // copies_: after masks, before edits
   device::DeviceArray<std::int32_t> best_, drawn_;
   device::DeviceArray<std::uint64_t> groups_;  // [rows, token_groups]
   device::DeviceArray<float> normalizers_;
@@ -78,13 +79,13 @@ class DeviceSampler {
   TokenCounts counts_;
   struct Slot {
     DrawPlan plan;
-    device::PinnedArray<std::byte> results;  // a launch's
-    DrawResults taken;                       // they lie in it
-    std::vector<std::int32_t> places;        // by sequence: its token's
+    device::PinnedArray<std::byte> results;  // those of a launch
+    DrawResults taken;                       // in `results`
+    std::vector<std::int32_t> places;        // by sequence: the index of its token
   };
   DrawPlan& plan() { return slots_[slot_].plan; }
   const DrawPlan& plan() const { return slots_[slot_].plan; }
-  // The launches to come have these.
+  // The arguments of the next launches.
   struct Arguments {
     device::CountTokensArgs count;
     device::EditLogitsArgs edit;

@@ -13,7 +13,7 @@ bool scores(const SampleRow& row) {
   return row.beam || row.params->logprobs || row.params->best_of > row.params->n;
 }
 
-// How many of the most likely tokens a row asks for.
+// Number of most likely tokens that a row requests.
 std::int32_t num_top_of(const SampleRow& row, std::int32_t vocab_size) {
   const std::int32_t wanted = row.params->logprobs.value_or(0);
   const std::int32_t width = row.beam ? static_cast<std::int32_t>(row.num_candidates) : 0;
@@ -111,7 +111,7 @@ void DrawPlan::add(const PromptRow& row, std::int32_t index) {
   num_top += top;
 }
 
-// As LogitsProcessor goes through them: every step looks at single tokens.
+// In the order of LogitsProcessor: every step considers single tokens.
 void DrawPlan::add_edits(const SampleRow& row, std::int32_t num_drafts, device::EditRow& edit) {
   const SamplingParams& params = *row.params;
   if (!params.allowed_token_ids.empty()) {

@@ -1,7 +1,7 @@
 #pragma once
-// Arguments of the kernels of rows of logits (device/kernels/sampling.cuh, scores.cuh). The sampler's meaning
-// (sampler/) in plain numbers: biases and forbidden tokens become a list of edits of single tokens, allowed
-// tokens become masks, penalties a line of TokenCounts. Threads: none.
+// Arguments of the kernels for rows of logits (device/kernels/sampling.cuh, scores.cuh). Translates the
+// sampler's parameters (sampler/) to plain numbers: biases and forbidden tokens become a list of edits of
+// single tokens, allowed tokens become masks, penalties a line of TokenCounts. Threads: none.
 #include <optional>
 #include <vector>
 
@@ -15,17 +15,17 @@ namespace pagoda::device_runner {
 struct DrawnRow {
   SampleRow row;
   SequenceId id{};
-  std::size_t sequence = 0;  // rows of one sequence have the same number, and follow each other
-  std::int32_t draft = 0;    // the last so many of its output tokens are drafts
+  std::size_t sequence = 0;  // rows of one sequence have the same number and are consecutive
+  std::int32_t draft = 0;    // number of its last output tokens that are draft tokens
 };
 
-// Whether the kernels give all that the row asks for; else the host's sampler takes the row's logits: more
-// log-probabilities than kMostTop, processed ones, or wider beams.
+// True if the kernels provide everything that the row requests. Otherwise the host's sampler takes the row's
+// logits: for more log-probabilities than kMostTop, processed ones, or wider beams.
 bool draws_on_device(const SampleRow& row);
-bool has_penalties(const SamplingParams& params);  // which need to know tokens
+bool has_penalties(const SamplingParams& params);  // that need the counts of tokens
 bool scores_on_device(const PromptRow& row);
 
-// The kernels' results, in the host's memory.
+// The kernels' results, in host memory.
 struct DrawResults {
   const std::int32_t* tokens = nullptr;
   const float* normalizers = nullptr;
@@ -38,7 +38,7 @@ class DrawPlan {
   explicit DrawPlan(std::int32_t vocab_size) : vocab_size_(vocab_size) {}
 
   void clear();
-  // Draws from row `index` of the logits, or scores it. Rows stay where they are until take().
+  // Draws from row `index` of the logits, or scores it. Rows must stay in place until take().
   void add(const DrawnRow& drawn, std::int32_t index, TokenCounts& counts);
   void add(const PromptRow& row, std::int32_t index);
   // Fills in the rows' results.
@@ -53,7 +53,7 @@ class DrawPlan {
   std::int32_t num_tokens = 0, num_copies = 0, num_top = 0;
 
  private:
-  struct Added {  // one of both, and what of the results is its
+  struct Added {  // either of both, and the location of its results
     const SampleRow* drawn = nullptr;
     const PromptRow* prompt = nullptr;
     std::int32_t first_token = 0, score_row = -1;
@@ -64,9 +64,9 @@ class DrawPlan {
 
   std::int32_t vocab_size_;
   std::vector<Added> added_;
-  std::vector<std::int32_t> edit_of_;   // for each token in the present row: its edit, or -1
+  std::vector<std::int32_t> edit_of_;   // for each token: its edit in the current row, or -1
   std::optional<std::size_t> counted_;  // the last sequence with a line of counts,
-  std::int32_t line_ = -1;              // and which
+  std::int32_t line_ = -1;              // and that line
 };
 
 }  // namespace pagoda::device_runner

@@ -31,7 +31,7 @@ void DeviceModelRunner::submit(const ScheduledBatch& batch) {
   Step& step = steps_[slot];
   step.result = {};
   step.drawn.clear();
-  // Behind a batch that failed nothing is run: what it should have drawn is not there.
+  // After a failed batch nothing is run: its draws do not exist.
   if (num_submitted_++ > num_waited_) step.result.status = steps_[before].result.status;
   if (!step.result.status.ok()) return;
   const bool unknown = std::ranges::any_of(
@@ -55,7 +55,7 @@ void DeviceModelRunner::settle() {
     if (steps_[slot_of(number)].runs) finish(slot_of(number));
 }
 
-// Tokens that are not known here are those of plain draws; and no memory changes hands.
+// True if all tokens unknown on the host are plain draws, and no memory changes owner.
 bool DeviceModelRunner::may_follow(const ScheduledBatch& batch) const {
   if (!batch.swap_out.empty() || !batch.swap_in.empty() || !batch.page_maps.empty() ||
       !batch.page_maps_ahead.empty() || !batch.tier_moves.empty())
@@ -80,7 +80,7 @@ void DeviceModelRunner::carry_out(const ScheduledBatch& batch, std::size_t slot)
   if (sampler_) sampler_->use(slot);
   if (result.status.ok()) result.status = step(batch, slot);
   if (steps_[slot].runs) return;
-  // It was waited for, and so was the one before it.
+  // It has been waited for, and so has the previous one.
   if (steps_[1 - slot].runs) finish(1 - slot);
   if (clock_ && result.status.ok() && !batch.empty()) result.idle_seconds = clock_->take_idle(slot);
   steps_[slot].drawn = drawn_tokens(result);
@@ -119,7 +119,7 @@ Status DeviceModelRunner::step(const ScheduledBatch& batch, std::size_t slot) {
   return steps_[slot].runs ? ok_status() : device_->synchronize(stream_);
 }
 
-// One copy a block: all of its layers lie together.
+// One copy per block: all of its layers are contiguous.
 Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) {
   if (batch.swap_out.empty() && batch.swap_in.empty()) return ok_status();
   const SteadyClock clock;
@@ -140,7 +140,7 @@ Status DeviceModelRunner::swap(const ScheduledBatch& batch, StepResult& result) 
   return ok_status();
 }
 
-// In goes of pairs that may run in any order; pairs of the list may chain.
+// Copies in groups of pairs that may run in any order; pairs of the list may chain.
 Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   std::vector<std::int32_t> from, to;
   device::KernelLaunches launches(*device_, stream_);
@@ -164,7 +164,8 @@ Status DeviceModelRunner::copy_blocks(std::span<const BlockCopy> copies) {
   return from.empty() ? ok_status() : go();
 }
 
-// Before anything else of the step is put into the arena, so that steps of a bucket have the same addresses.
+// Called before anything else of the step is put into the arena, so that steps of a bucket have the same
+// addresses.
 Status DeviceModelRunner::bring(const ScheduledBatch& batch, std::size_t slot) {
   step_.lay_out(batch, steps_[slot].result);
   held_adapters_.hold(options_.adapters.get(), step_.adapters());
@@ -183,13 +184,13 @@ Status DeviceModelRunner::bring(const ScheduledBatch& batch, std::size_t slot) {
     views_.show_states(step_, kv_plan_, [&](std::int32_t page) { return blocks_ + page * block_bytes_; });
   if (bucket_) ops_->bring(views_.lanes(), views_.states());
   PAGODA_RETURN_IF_ERROR(ops_->take_status());
-  // A replayed step's draws come along; an eager one puts more before it gets to them.
+  // A replayed step's draws are copied along; an eager step puts more into the arena before its draws.
   if (bucket_) PAGODA_RETURN_IF_ERROR(plan_draws(batch, slot));
   if (!step_.drawn_tokens().empty()) return fill_in_tokens(image, slot);
   return arena_->send();
 }
 
-// The image's ids come with those of the step before, which has not been waited for.
+// Fills ids into the image from the previous step, which has not been waited for.
 Status DeviceModelRunner::fill_in_tokens(const std::int32_t* image, std::size_t slot) {
   std::vector<device::DrawnPlace> places;
   for (const StepLayout::DrawnToken& token : step_.drawn_tokens())
@@ -204,7 +205,7 @@ Status DeviceModelRunner::fill_in_tokens(const std::int32_t* image, std::size_t 
   return device::KernelLaunches(*device_, stream_).fill_in_tokens(args);
 }
 
-// A bucket's step gives its logits, too.
+// A bucket's step also computes its logits.
 Status DeviceModelRunner::forward() {
   DecoderBatch batch = views_.batch(step_, layout_, blocks_of_tables_);
   batch.adapters = held_adapters_.of_rows();
@@ -226,15 +227,15 @@ Status DeviceModelRunner::forward() {
   return graphs_->run(*ops_, *bucket_, launch, [&] { return written(); });
 }
 
-// Logits of so many output rows into the sampler's.
+// Writes the logits of `count` output rows to the sampler.
 Status DeviceModelRunner::logits(std::int64_t first, std::int64_t count) {
   const Buffer out = sampler_ ? Buffer::of(sampler_->logits(), config().vocab_size) : Buffer();
   PAGODA_RETURN_IF_ERROR(model_->logits(first, count, out));
   return ops_->take_status();
 }
 
-// Rows to draw from stand before those that are only scored: one pass over the head is for all of them. Other
-// ranks than the first bring their part of the logits.
+// Rows to draw from precede those that are only scored: one pass over the head serves all. The other ranks
+// contribute their part of the logits.
 Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) {
   StepResult& result = steps_[slot].result;
   if (!bucket_) {
@@ -281,8 +282,8 @@ Status DeviceModelRunner::sample(const ScheduledBatch& batch, std::size_t slot) 
   return ok_status();
 }
 
-// A step is planned where one launch of the sampler, of rows of logits that exist together, does for all that
-// it draws, or it draws nothing.
+// A step is planned if one launch of the sampler, over rows of logits that exist together, covers all of its
+// draws, or if it draws nothing.
 Status DeviceModelRunner::plan_draws(const ScheduledBatch& batch, std::size_t slot) {
   Step& step = steps_[slot];
   step.planned = false;
@@ -300,7 +301,7 @@ Status DeviceModelRunner::plan_draws(const ScheduledBatch& batch, std::size_t sl
   return step.planned && !step.rows.empty() ? sampler_->plan(step.rows) : ok_status();
 }
 
-// finish() takes what they draw.
+// finish() takes the results.
 Status DeviceModelRunner::start_draws(std::size_t slot) {
   Step& step = steps_[slot];
   if (!step.rows.empty()) {

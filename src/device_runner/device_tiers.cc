@@ -26,7 +26,7 @@ Status DeviceModelRunner::set_tiers(std::vector<std::shared_ptr<KvTier>> tiers,
   return ok_status();
 }
 
-// A row may arrive where something is swapped out or copied from in the same batch.
+// A row may arrive in memory that is swapped out or copied from in the same batch.
 Status DeviceModelRunner::start_tier_moves(const ScheduledBatch& batch) {
   if (batch.tier_moves.empty()) return ok_status();
   if (!batch.block_copies.empty()) PAGODA_RETURN_IF_ERROR(device_->synchronize(stream_));

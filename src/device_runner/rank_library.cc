@@ -8,8 +8,8 @@
 namespace pagoda::device_runner {
 namespace {
 
-// From one look at a step that runs to the next. Each counts as so much time, however long it was, so that a
-// machine that was suspended does not look like a rank that hangs.
+// The time between two checks of a running step. Each check counts as this much time, however long it was, so
+// that a machine that was suspended does not look like a rank that hangs.
 constexpr RankTimeout kLook{50};
 
 }  // namespace
@@ -37,8 +37,8 @@ RankLibrary::~RankLibrary() {
   if (thread_.joinable()) thread_.join();
 }
 
-// One exchange of each kind is made here, so that whatever the library does at its first call is done outside
-// of steps and captures.
+// Makes one exchange of each kind, so that the work of the library's first call is done outside of steps and
+// captures.
 Status RankLibrary::connect() {
   Communicator& ranks = *parallel_.communicator;
   device::GroupName name;
@@ -68,7 +68,7 @@ void RankLibrary::begin() {
 Status RankLibrary::check() {
   const Status done = device_.synchronize(stream_);
   runs_ = false;
-  // The reason, if the group was left meanwhile.
+  // The reason, if the group was left in the meantime.
   PAGODA_RETURN_IF_ERROR(device_.group_error());
   return done;
 }

@@ -1,8 +1,8 @@
 #pragma once
-// RankLibrary: parts of rows by the device's own library (device/collectives.h; NCCL). Its kernels wait for
-// other ranks without an end, so that a thread looks after them: where no exchange has ended for as long as
-// one may take, the library reports an error, or a rank has given up, the thread leaves the group. The step
-// then ends, and with it the engine.
+// RankLibrary: exchanges parts of rows by the device's own library (device/collectives.h; NCCL). Its kernels
+// wait for other ranks without a timeout, so a thread supervises them. The thread leaves the group if no
+// exchange has completed within the timeout of one, if the library reports an error, or if a rank has given
+// up. The step then ends, and with it the engine.
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -30,15 +30,15 @@ class RankLibrary final : public RankCarrier {
   void watch();
   Status look();
 
-  device::DeviceArray<float> room_;  // as DeviceOps::Ranks has it
-  std::atomic<bool> runs_{false};    // a step does
+  device::DeviceArray<float> room_;  // as in DeviceOps::Ranks
+  std::atomic<bool> runs_{false};    // a step runs
   std::atomic<std::uint32_t> steps_{0};
   struct Progress {
     std::uint32_t steps = 0, exchanges = 0;
     bool operator==(const Progress&) const = default;
   };
   Progress seen_;
-  RankTimeout waited_{0};  // since then, a step running
+  RankTimeout waited_{0};  // time since then during which a step ran
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;

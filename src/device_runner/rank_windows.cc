@@ -49,7 +49,7 @@ Status RankWindows::check() {
   PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
   const std::uint32_t lost = words_.data()[0];
   if (lost == 0) return ok_status();
-  PAGODA_RETURN_IF_ERROR(parallel_.communicator->aborted());  // which has the reason, where one is known
+  PAGODA_RETURN_IF_ERROR(parallel_.communicator->aborted());  // includes the reason, if known
   return {StatusCode::deadline_exceeded,
           concat("rank ", lost - 1, " did not deliver its part within ", parallel_.timeout.count(), " ms")};
 }

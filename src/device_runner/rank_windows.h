@@ -1,7 +1,7 @@
 #pragma once
 // RankWindows: the windows through which the kernels of a group's ranks exchange parts of rows
-// (device/kernels/rank_args.h): this rank's own, and those of the others, each on a device of its own. Ranks
-// are processes of one machine, or threads. What a kernel waits for has a deadline there.
+// (device/kernels/rank_args.h): this rank's own, and those of the others, each on its own device. Ranks are
+// processes of one machine, or threads. Waits of kernels have a deadline in the kernel.
 #include <memory>
 
 #include "device_runner/rank_carrier.h"
@@ -10,7 +10,7 @@ namespace pagoda::device_runner {
 
 class RankWindows final : public RankCarrier {
  public:
-  // `widest`: floats of the widest part of a row that is ever brought. A window has room for many such.
+  // `widest`: floats of the widest part of a row that is ever exchanged. A window has space for many of them.
   static Result<std::unique_ptr<RankWindows>> create(device::Device& device, device::StreamId stream,
                                                      const ParallelContext& parallel, std::int64_t widest);
 

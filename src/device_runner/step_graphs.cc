@@ -16,7 +16,7 @@ std::string describe(const StepBucket& bucket) {
 
 }  // namespace
 
-// Generous guesses: no GPU has told how much a graph of kernels takes.
+// Generous estimates: the size of a graph of kernels was not measured on a GPU.
 std::int64_t StepGraphs::planned_bytes(std::int32_t num_layers) const {
   constexpr std::int64_t kLaunchBytes = 4 * 1024, kLaunchesOfLayer = 12, kOtherLaunches = 16;
   return use_ == GraphUse::off
@@ -92,7 +92,7 @@ Result<std::optional<device::GraphId>> StepGraphs::capture(DeviceOps& ops,
   return std::optional<device::GraphId>();
 }
 
-// On a lost device, too: a library that others' devices talk through waits for the graphs that hold its
+// Also on a lost device: a library through which other devices communicate waits for the graphs that hold its
 // calls.
 Status StepGraphs::destroy(Graphs::iterator graph) {
   const device::GraphId id = graph->second.id;

@@ -1,5 +1,5 @@
 #pragma once
-// For tests: how many orders of a device's streams are tried. PAGODA_DEVICE_SEEDS=200 tries so many.
+// For tests: the number of orders of a device's streams to try, set by PAGODA_DEVICE_SEEDS=200.
 #include <cstdint>
 #include <cstdlib>
 

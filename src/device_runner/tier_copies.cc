@@ -13,7 +13,7 @@ constexpr std::size_t kMostRoomBytes = std::size_t{8} << 20;
 
 }  // namespace
 
-// A lane that nobody else has.
+// A lane in exclusive use.
 class TierCopies::Taken {
  public:
   explicit Taken(TierCopies& all) : all_(all) {

@@ -1,10 +1,10 @@
 #pragma once
-// TierCopies: copies rows between the pages of a device's KV cache and the host's memory for a TierEngine
-// (model_runner/tier_engine.h), beside the steps: each copy goes through a room of pinned memory in a stream
-// of its own, and is done when its call returns. Which rows may be copied when is the engine's business; that
-// a step neither writes a row that leaves nor touches one that arrives is the KV manager's.
-// Errors: false; the device has the error, and so the next step. Threads: any, several at once; pause() by
-// the runner's. Owner: the runner. The device outlives it.
+// TierCopies: copies rows between the pages of a device's KV cache and host memory for a TierEngine
+// (model_runner/tier_engine.h), concurrently with steps. Each copy goes through a buffer of pinned memory in
+// its own stream, and is complete when its call returns. The engine decides which rows may be copied at which
+// time; the KV manager ensures that a step neither writes a row that leaves nor touches one that arrives.
+// Errors: false; the device has the error, and so does the next step. Threads: any, several at once; pause()
+// by the runner's. Owner: the runner. The device must outlive it.
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace pagoda::device_runner {
 
 class TierCopies {
  public:
-  // `page`: the address of a page in the device's memory, from now on. Rows have so many pages at most; a
-  // room has them all, if they are not too many.
+  // `page`: returns the address of a page in device memory; used from now on. Rows have at most this many
+  // pages; a buffer holds them all, if they are not too many.
   using Address = std::function<std::byte*(BlockId)>;
   static Result<std::unique_ptr<TierCopies>> create(device::Device& device, std::size_t page_bytes,
                                                     std::int32_t most_pages, Address page);
@@ -31,7 +31,7 @@ class TierCopies {
   [[nodiscard]] bool read(std::span<const BlockId> pages, std::span<std::byte> to);
   [[nodiscard]] bool write(std::span<const BlockId> pages, std::span<const std::byte> from);
 
-  // While it lives no copy is under way.
+  // While a Pause exists, no copy is in flight.
   using Pause = std::unique_lock<std::shared_mutex>;
   [[nodiscard]] Pause pause() { return Pause(running_); }
 
@@ -45,11 +45,11 @@ class TierCopies {
 
   TierCopies(device::Device& device, std::size_t page_bytes, Address page)
       : device_(&device), page_bytes_(page_bytes), page_(std::move(page)) {}
-  // Calls copy(lane, pages of a room, first byte of them) until all pages are done.
+  // Calls copy(lane, pages of a buffer, their first byte) until all pages are done.
   template <class Copy>
   bool copy(std::span<const BlockId> pages, const Copy& some);
 
-  // One copies between device and room while the other copies between room and tier.
+  // One lane copies between device and buffer while the other copies between buffer and tier.
   static constexpr std::size_t kLanes = 2;
   device::Device* device_;
   const std::size_t page_bytes_;

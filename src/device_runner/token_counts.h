@@ -1,8 +1,8 @@
 #pragma once
-// TokenCounts: on the device, which tokens a sequence has, for penalties: a line of counts for each sequence
-// that asks for them, kept from step to step, so that a step brings the tokens that are new alone. A line is
-// a sequence's as long as its tokens begin with those that were counted; where there is none, the line that
-// was not asked for longest is counted anew. Threads: the device's caller.
+// TokenCounts: the tokens of sequences, counted on the device for penalties: a line of counts for each
+// sequence that needs them, kept from step to step, so that a step only sends new tokens. A line belongs to a
+// sequence as long as its tokens begin with the counted ones; without such a line, the least recently used
+// one is counted anew. Threads: the device's caller.
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -17,13 +17,13 @@ namespace pagoda::device_runner {
 class TokenCounts {
  public:
   TokenCounts() = default;
-  // So many lines at once.
+  // `lines`: the number of lines.
   static Result<TokenCounts> create(device::Device& device, std::int32_t lines, std::int32_t vocab_size);
 
-  // Forgets what the last launch counted; lines may be used for others.
+  // Begins another launch: lines may be used for other sequences.
   void begin();
-  // The line of a sequence with these tokens, for one sequence of a launch. At most as many as there are
-  // lines; ids may be the same.
+  // The line of a sequence with these tokens, for one sequence of a launch. At most `lines` calls per launch;
+  // ids may be equal.
   std::int32_t line_of(SequenceId id, std::span<const TokenId> prompt, std::span<const TokenId> output);
 
   // Rows to count before the lines are read.
@@ -35,9 +35,9 @@ class TokenCounts {
  private:
   struct Line {
     std::vector<TokenId> tokens;  // counted
-    std::size_t prompt = 0;       // so many of them are the prompt's
+    std::size_t prompt = 0;       // number of these that are the prompt's
     SequenceId id{};
-    std::uint64_t used = 0;  // the launch
+    std::uint64_t used = 0;  // the last launch that used it
   };
   std::size_t free_line() const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// WrittenMemory: the device's memory that a step may write, read and put back as a whole, to compare two ways
-// of running the same step. Slow: all of it goes through a small piece of pinned memory. Errors: the
+// WrittenMemory: the device memory that a step may write, read and restored as a whole, to compare two ways
+// of running the same step. Slow: all of it is copied through a small piece of pinned memory. Errors: the
 // device's. Threads: the device's caller.
 #include <cstddef>
 #include <span>
@@ -19,10 +19,10 @@ class WrittenMemory {
     if (bytes > 0) parts_.push_back({std::move(name), {data, static_cast<std::size_t>(bytes)}});
   }
 
-  // Its content once all that is in the stream has run, part behind part.
+  // Its content once all work in the stream has run, one part after the other.
   Result<std::vector<std::byte>> read() const;
   Status write(std::span<const std::byte> content) const;
-  // "other bytes into the logits (at 12 of 64)"; empty: they are the same.
+  // "other bytes into the logits (at 12 of 64)"; empty if they are equal.
   std::string describe_difference(std::span<const std::byte> one, std::span<const std::byte> other) const;
 
  private:

@@ -75,7 +75,7 @@ Result<std::unique_ptr<Nccl>> Nccl::open(std::span<const char* const> names) {
   auto library = look_up(names);
   if (!library) return library.error();
   // With this setting, a group allocates all of its memory when it is created. Otherwise it allocates some at
-  // the first exchange of another size, in a capture, after the memory plan. A value set by the user is kept.
+  // an exchange of another size: in a capture, and after the memory plan. A value set by the user is kept.
   setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   std::unique_ptr<Nccl> opened(new Nccl);
   opened->library_ = *std::move(library);
