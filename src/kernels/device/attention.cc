@@ -54,7 +54,7 @@ Element element_of(DType cache) {
                                 : Element::fp8;
 }
 
-// The factors of the cache's elements.
+// The scales of the cache's elements.
 struct CacheScales {
   float key = 1, value = 1;
 };
@@ -64,7 +64,7 @@ CacheScales scales_of(const PagedAttentionArgs& args) {
 }
 float scale_of_scores(const PagedAttentionArgs& args) { return args.scale * scales_of(args).key; }
 
-// Norms, cut-off, rotation and scale by kernels of their own, for heads of any kind.
+// Norms, clipping, rotation and scale by separate kernels, for heads of any kind.
 void finish_plainly(DeviceOps& ops, const AttentionInputArgs& args) {
   const std::int64_t size = args.head_size, queries = args.num_query_heads * size,
                      width = queries + 2 * args.num_kv_heads * size;
@@ -85,13 +85,13 @@ void finish_plainly(DeviceOps& ops, const AttentionInputArgs& args) {
           .period = args.query_scale.positions});
 }
 
-// Elements of a row that has queries, keys and values and nothing else.
+// Elements of a row with only queries, keys and values.
 std::int64_t qkv_width(std::int32_t query_heads, std::int32_t kv_heads, std::int32_t head_size) {
   return std::int64_t{query_heads + 2 * kv_heads} * head_size;
 }
 
-// Whether rope_and_write does all of it, but for norms of all heads together. It divides by what the heads
-// have before the rotation.
+// True if rope_and_write can do everything except for norms of all heads together. Its norm divides by the
+// values before the rotation.
 bool can_write_and_finish(const AttentionInputArgs& args) {
   const HeadNorms& norms = args.norms;
   if (!args.written_next || args.clip > 0 || norms.values) return false;
@@ -125,11 +125,11 @@ void normalize_whole(DeviceOps& ops, const AttentionInputArgs& args) {
   run(floats(args.output) + queries, args.norms.key, keys);
 }
 
-// A layer's place in the cache as the kernels for full rows take it.
+// A layer's location in the cache, as the kernels for full rows take it.
 struct LayerCache {
   device::CacheArgs args;
   Element element = Element::f32;
-  bool fits = false;  // its heads are not padded, and no parts of latent rows
+  bool fits = false;  // its heads are not padded, and not parts of latent rows
 };
 
 LayerCache cache_of(const PagedAttentionArgs& args) {
@@ -147,9 +147,9 @@ LayerCache cache_of(const PagedAttentionArgs& args) {
   return cache;
 }
 
-// The batch's rows as the kernels for full rows take them: queries, keys and values and nothing else. Rows
-// with gates behind them, and queries of layers that read another's keys, are copied there. Null: there is no
-// memory, and ops has the error.
+// The batch's rows as the kernels for full rows take them, with only queries, keys and values. Rows that also
+// have gates, and queries of layers that read another layer's keys, are copied there. Null: out of memory;
+// ops has the error.
 float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t num_rows) {
   const std::int64_t size = args.layout.head_size, queries = args.num_query_heads * size,
                      keys = args.layout.num_kv_heads * size;
@@ -166,7 +166,7 @@ float* whole_rows(DeviceOps& ops, const PagedAttentionArgs& args, std::int64_t n
   return floats(copy);
 }
 
-// The rest of the heads' pass, and keys and values into their slots.
+// The arguments for finishing the heads, and for writing keys and values into their slots.
 device::RopeAndWriteArgs rest_of_heads(DeviceOps& ops, const PagedAttentionArgs& args,
                                        const LayerCache& cache,
                                        const std::optional<AttentionInputArgs>& heads, float* qkv,
@@ -201,8 +201,8 @@ device::RopeAndWriteArgs rest_of_heads(DeviceOps& ops, const PagedAttentionArgs&
   return write;
 }
 
-// Rows of few new tokens split by split, and all others in tiles, or one after the other. `write`: what the
-// launch has to do before; or nothing.
+// Computes rows with few new tokens split by split, and all others in tiles, or one after the other. `write`:
+// the work that the launch must do first, or nothing.
 void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& cache, bool by_tiles,
             bool by_warpgroups, const float* qkv, const device::RopeAndWriteArgs& write,
             const DeviceOps::AttentionRows& rows, const DeviceOps::Sequences& shown) {
@@ -255,7 +255,7 @@ void attend(DeviceOps& ops, const PagedAttentionArgs& args, const LayerCache& ca
                          : ops.launches().attend_rows(cache.element, attention, rows.num_whole_rows));
 }
 
-// A row and head at a time, of heads and rows of any form.
+// Computes one row and head at a time, for heads and rows of any form.
 void attend_plainly(DeviceOps& ops, const PagedAttentionArgs& args,
                     const std::optional<AttentionInputArgs>& heads) {
   if (heads) finish_plainly(ops, *heads);
@@ -321,8 +321,8 @@ void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args) {
   ops.finish_later(rest);
 }
 
-// Latent rows, padded heads and attention both ways take the plain kernels, all others the fast ones; the
-// choices are the model's, so that no bit depends on the batch.
+// Latent rows, padded heads and bidirectional attention use the plain kernels, all others the fast ones. The
+// choice depends only on the model, so that no bit depends on the batch.
 void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   CHECK(!args.sequences.empty());
   const std::optional<AttentionInputArgs> heads = ops.take_unfinished();
@@ -348,7 +348,7 @@ void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args) {
   if (qkv == nullptr) return;
   device::RopeAndWriteArgs write = {};
   if (args.key) write = rest_of_heads(ops, args, cache, heads, qkv, rows, shown);
-  // Decode by tiles does it itself, in the same launch.
+  // Decode by tiles writes them itself, in the same launch.
   const bool in_attention =
       by_tiles && rows.one_each && device::KernelLaunches::finishes_own_heads(cache.element, size);
   if (args.key && !in_attention) {

@@ -17,7 +17,7 @@ constexpr std::int64_t kAlignment = 16;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// All of a matrix's rows of A lie one behind the other, and so do all of its pieces of B.
+// All of a matrix's rows of A are contiguous, and so are all of its pieces of B.
 std::span<const std::byte> right_of(const LowRank& matrix) {
   if (matrix.empty()) return {};
   return {matrix.right(0), static_cast<std::size_t>(matrix.right_bytes(matrix.rank()))};

@@ -1,8 +1,8 @@
 #pragma once
-// DeviceAdapters: copies of adapters' factors (kernels/low_rank.h) in a device's memory. An adapter comes
-// with the first step that has rows of it, and goes with the next step after nobody holds it any more. Not
-// here: who holds adapters (models/weights/adapter_set.h), and their products (low_rank.cc). Errors: the
-// device's. Threads: the device's caller. Owner: the runner; the device outlives it.
+// DeviceAdapters: copies of adapters' factors (kernels/low_rank.h) in a device's memory. An adapter is copied
+// for the first step that has rows with it, and freed at the next step after it is no longer held. Not here:
+// which adapters are held (models/weights/adapter_set.h), and their products (low_rank.cc). Errors: the
+// device's. Threads: the device's caller. Owner: the runner; the device must outlive it.
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,15 +19,16 @@ class DeviceAdapters {
 
   DeviceAdapters(device::Device& device, device::StreamId stream) : device_(device), stream_(stream) {}
 
-  // Those of `held` are there when this returns. Waits for the stream where any comes or goes. Where memory
-  // does not suffice, those go that this step has no rows of; resource_exhausted: it does not suffice then.
+  // Makes the adapters in `held` available. Waits for the stream if any adapter is added or removed. If
+  // memory is insufficient, frees those without rows in this step; resource_exhausted: still insufficient.
   Status bring(std::span<const Held> held);
-  // Frees all, which nothing uses any more.
+  // Frees all; none may be in use.
   void clear() { placed_.clear(); }
 
-  // By the slots of matrices, as many as any adapter has that was brought; this one was.
+  // The factors by the slots of matrices, as many as any adapter that was copied has. `factors` must have
+  // been copied.
   const device::LowRankFactors* of(const AdapterFactors& factors) const;
-  std::int32_t most_ranks() const;  // the largest rank of a matrix of any that is there
+  std::int32_t most_ranks() const;  // the largest rank of any matrix of the adapters present
   std::int64_t size_bytes() const;
 
  private:

@@ -62,7 +62,7 @@ Result<std::byte*> DeviceOps::place(std::span<const std::byte> values, std::stri
   return there;
 }
 
-// Weights of f32 keep quantised numbers, which their kernels multiply without rounding.
+// With weights in f32, quantised numbers are kept; their kernels multiply without rounding.
 Element DeviceOps::element_for(std::span<const TensorView> views, bool exact) const {
   if (exact && options_.weights != Element::f32) return Element::f32;
   if (options_.products == MatrixProducts::library) return options_.weights;
@@ -77,7 +77,7 @@ Result<const std::byte*> DeviceOps::place_rows(std::span<const TensorView> views
   return static_cast<const std::byte*>(*there);
 }
 
-// Experts have one type: scales of rows are those of blocks that are all the same.
+// Experts have one type: scales of rows are stored as scales of blocks that are all equal.
 Element DeviceOps::series_element(std::span<const TensorView> views, bool exact) const {
   const Element element = element_for(views, exact);
   return element == Element::fp8 ? Element::fp8_blocks : element;
@@ -88,7 +88,7 @@ void DeviceOps::continue_series(std::size_t which, std::int64_t count) {
   if (next_->used == next_->count) *next_ = {.count = count};
 }
 
-// The first makes room for all.
+// The first matrix allocates space for all.
 Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorView> views,
                                        std::span<const float> bias, bool exact) {
   const std::int64_t rows = num_rows(views);
@@ -122,7 +122,7 @@ Result<DevicePart> DeviceOps::place_in(Series& series, std::span<const TensorVie
   return part;
 }
 
-// Kernels store pairs of columns: parts of odd heights are not cut, but widened together.
+// Kernels store pairs of columns: parts of odd heights are not divided, but widened together.
 Result<std::vector<DevicePart>> DeviceOps::place_matrix(std::span<const TensorView> views,
                                                         std::span<const float> bias, bool exact) {
   if (Series* const series = std::exchange(next_, nullptr)) {

@@ -1,10 +1,10 @@
 #pragma once
-// DeviceOps: what the ops of a context on a device share: the device and its stream, the memory of weights
-// and activations, the image of the step, and the first error, which ops cannot return (take_status()). Ops
-// only launch: nothing waits inside a step, and nothing is decided by what it computes. Scratch for what lies
-// between two kernels are reserved ahead; they grow when a step needs more than any before. Not here: the
-// ops (ops.h), the KV cache, who swaps and copies. Threads: the device's caller. Owner: the runner; it
-// outlives the model.
+// DeviceOps: the state shared by the ops of a context on a device: the device and its stream, memory for
+// weights and activations, the image of the step, and the first error, which ops cannot return
+// (take_status()). Ops only launch: nothing waits inside a step, and no decision depends on computed values.
+// Scratch for intermediate results is reserved in advance; it grows if a step needs more than any before. Not
+// here: the ops (ops.h), the KV cache, swaps and copies. Threads: the device's caller. Owner: the runner; it
+// must outlive the model.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,34 +34,34 @@ namespace pagoda {
 
 class DeviceAdapters;
 
-// The kernels of attention. tiles: products of bf16 tiles, over a bf16 cache
-// (device/kernels/attention_tiles.cuh). automatic: those, where a layer's heads and the cache are made for
-// them. warpgroups: the same, and prompts by warpgroups where the device and a layer's heads are made for
-// that (device/kernels/attention_bulk.cuh), with the same bits; choices.def says whether automatic takes
+// The kernels for attention. tiles: products of bf16 tiles, over a bf16 cache
+// (device/kernels/attention_tiles.cuh). automatic: tiles if they support a layer's heads and the cache.
+// warpgroups: likewise, with prompts by warpgroups if the device and a layer's heads support it
+// (device/kernels/attention_bulk.cuh), with the same bits; choices.def determines whether automatic uses
 // them, too.
 enum class AttentionKernels { automatic, plain, tiles, warpgroups };
 
-// The kernel of matrix products. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh), for weights
-// of bf16, where a matrix's rows are made for them, and else the plain kernel; automatic: those, or the plain
-// kernel for weights of f32. Bits of both are the same in every batch. library: the device's
-// (Device::multiply) for matrices of bf16, over inputs rounded to bf16; bits depend on the number of rows.
-// w8a8: as automatic, but inputs of 8-bit floats become such, too, where the folder's scheme says so
-// (KernelLaunches::linear_float8), in products of any number of rows, so that bits stay the same. fastest: as
-// automatic, but the device's library has matrices of bf16 from kLibraryRows rows on.
+// The kernel for matrix products. tiles: products of bf16 tiles (device/kernels/linear_tiles.cuh) for weights
+// in bf16 whose rows support them; otherwise the plain kernel. automatic: tiles, or the plain kernel for
+// weights in f32. The bits of both are the same in every batch. library: the device's library
+// (Device::multiply) for matrices in bf16, over inputs rounded to bf16; bits depend on the number of rows.
+// w8a8: as automatic, but inputs of 8-bit floats are also quantised to 8-bit floats if the folder's scheme
+// says so (KernelLaunches::linear_float8), in products of any number of rows, so that bits stay the same.
+// fastest: as automatic, but the library multiplies matrices in bf16 from kLibraryRows rows on.
 enum class MatrixProducts { automatic, tiles, plain, library, w8a8, fastest };
 
-// From so many rows on cuBLASLt was quicker than the kernels of this program on an H200, of all matrices of a
-// layer together (bench/results/2026-11-27-gpu-h200.md).
+// From this number of rows on, cuBLASLt was faster than this program's kernels on an H200, for all matrices
+// of a layer together (bench/results/2026-11-27-gpu-h200.md).
 inline constexpr std::int32_t kLibraryRows = 257;
 
 class DeviceOps {
  public:
   struct Options {
-    device::Element weights = device::Element::bf16;  // f32 or bf16, where they do not stay quantised
+    device::Element weights = device::Element::bf16;  // f32 or bf16, for weights that do not stay quantised
     MatrixProducts products = MatrixProducts::automatic;
     AttentionKernels attention = AttentionKernels::automatic;
     device::WarpgroupForms forms = {};
-    // Whether products round their inputs to bf16.
+    // True if products round their inputs to bf16.
     bool rounds() const { return weights == device::Element::bf16 && products != MatrixProducts::plain; }
   };
   DeviceOps(device::Device& device, device::StreamId stream, device::StepArena& arena, const Options& options)
@@ -75,28 +75,28 @@ class DeviceOps {
   const Options& options() const { return options_; }
   std::int64_t size_bytes() const { return bytes_; }
 
-  // Memory for as long as this object, for what ops write; and with values that stay.
+  // Memory that lives as long as this object: allocate() for results of ops; place() for constant values.
   Result<std::byte*> allocate(std::int64_t bytes, std::string_view name);
   Result<std::byte*> place(std::span<const std::byte> values, std::string_view name);
-  // The rows of these matrices one below the other, cut where their element types change; in f32, whatever
-  // they are, if `exact`. `bias`: of all rows, or empty.
+  // Places the rows of these matrices, stacked, divided where their element types change; in f32, whatever
+  // their type, if `exact`. `bias`: of all rows, or empty.
   Result<std::vector<DevicePart>> place_matrix(std::span<const TensorView> views, std::span<const float> bias,
                                                bool exact);
-  // Between these two, what is placed gets its form on the threads of `pool`. It is in the stream's order;
-  // with finish_placing() it is there, and what was needed for it is given back.
+  // Between these two calls, placed weights are converted on the threads of `pool`, in stream order.
+  // finish_placing() waits for them, and frees the buffers.
   void begin_placing(ThreadPool* pool) { pool_ = pool; }
   Status finish_placing();
-  // The next matrix that is placed lies behind the last one of series `which`, which has `count` of one
-  // shape and element type: the experts of a layer.
+  // The next placed matrix follows the last one of series `which`, which has `count` matrices of one shape
+  // and element type: the experts of a layer.
   void continue_series(std::size_t which, std::int64_t count);
-  // A table of rows; element_of() says what they have become.
+  // Places a table of rows; element_of() returns the element type in which it was stored.
   Result<TensorView> place_table(const TensorView& table);
   device::Element element_of(const TensorView& table) const;
   std::int64_t table_bytes(const TensorView& table) const;
 
-  // This rank's place among those on several devices, and nanoseconds that one waits for another (0: no end).
-  // library: the device's own brings the ranks' parts, and the group's memory is this rank's alone: its own
-  // part lies in the first half of a window, all parts lie from the second half on.
+  // This rank's place among those on several devices, and the nanoseconds that one waits for another (0: no
+  // limit). library: the device's own library exchanges the ranks' parts, and the group's memory is local:
+  // this rank's part is in the first half of a window, and all parts follow from the second half on.
   struct Ranks {
     device::RankGroup group = {};
     std::uint64_t patience = 0;
@@ -105,20 +105,20 @@ class DeviceOps {
   void join_ranks(const Ranks& ranks) { ranks_ = ranks; }
   const Ranks& ranks() const { return ranks_; }
 
-  // A step begins, whose image was copied to `there`. The arena has begun, too. A step of a bucket has that
-  // many rows.
+  // Begins a step whose image was copied to `there`. The arena must have begun, too. A step of a bucket has
+  // that many rows.
   void begin_step(std::span<const std::int32_t> image, const std::int32_t* there,
                   const std::optional<StepBucket>& bucket = std::nullopt);
-  // For a step of a bucket, before its ops: brings all that they read of its rows, the tables of each lane
-  // and the states. What is brought lies at places(), and a capture is right for steps with the same ones.
+  // For a step of a bucket, before its ops: copies everything that they read about its rows, the tables of
+  // each lane and the states, to places(). A capture is valid for steps with the same places().
   void bring(std::span<const std::vector<AttentionSequence>> lanes, std::span<const LayerStates> states);
   const std::vector<const void*>& places() const { return places_; }
-  // Between these two the device captures what ops launch, so that none may bring values or make room.
-  // end_capture(): why the capture is not to be used; empty: it is.
+  // Between these two calls the device captures what ops launch, so that ops must not copy values or
+  // allocate. end_capture(): the reason why the capture must not be used; empty if it may.
   void begin_capture();
   std::string end_capture();
 
-  // The device's copy of these values: the image's, or one that is made now.
+  // The device's copy of these values: in the image, or made by this call.
   template <class T>
   const T* there(std::span<const T> values) {
     const std::span<const std::byte> bytes = std::as_bytes(values);
@@ -139,8 +139,8 @@ class DeviceOps {
     return there(std::span<const T>(values));
   }
 
-  // The rows of a KV group's sequences; brought there once a step. By row of the batch: where its blocks
-  // begin in block_tables, and its sequence; -1 for padding.
+  // The rows of a KV group's sequences; copied once per step. By row of the batch: the index in block_tables
+  // of its blocks, and its sequence; -1 for padding.
   struct Sequences {
     const std::int32_t *block_tables = nullptr, *tables = nullptr;
     const device::SequenceRows* sequences = nullptr;
@@ -148,31 +148,32 @@ class DeviceOps {
     std::int64_t num_rows = 0;
   };
   Sequences show(std::span<const AttentionSequence> sequences);
-  // A step's rows, the same for all KV groups, by how attention goes through them, which changes no bit: few
-  // rows of a sequence have the splits of its context computed side by side, many are cut into tiles. Brought
-  // there once a step and number of rows in a tile (0: there are no tiles).
+  // A step's rows, the same for all KV groups, by the order in which attention computes them, which changes
+  // no bit: for few rows per sequence, the splits of its context are computed in parallel; many rows are
+  // divided into tiles. Copied once per step and number of rows in a tile (0: no tiles).
   struct AttentionRows {
     std::int64_t num_rows = 0, num_split_rows = 0, num_whole_rows = 0, num_tiles = 0;
     const std::int32_t* positions = nullptr;  // by row of the batch
     const std::int32_t *split_rows = nullptr, *whole_rows = nullptr;
     const std::int32_t* tiles = nullptr;  // [num_tiles + 1]: the first of each in whole_rows
-    std::int32_t splits = 0;              // splits of the longest context of split_rows
-    std::int64_t all_splits = 0;          // as AttentionArgs has it
+    std::int32_t splits = 0;              // number of splits of the longest context in split_rows
+    std::int64_t all_splits = 0;          // as in AttentionArgs
     bool one_each = false;                // every sequence has one row
   };
   AttentionRows show_rows(std::span<const AttentionSequence> sequences, std::int32_t rows_of_tile);
-  // A layer's states, from its piece `piece` on; and how many sequences have one, with padding.
+  // A layer's states, from its piece `piece` on; and the number of sequences that have one, including
+  // padding.
   struct States {
     device::StatesArgs args;
     std::int64_t num_sequences = 0;
   };
   States show(const LayerStates& states, std::int32_t piece);
-  // How many rows are none of padding; null: all.
+  // Number of rows that are not padding; null: all.
   const std::int32_t* num_rows_there() const { return num_rows_there_; }
 
-  // The copies of adapters that rows of steps may have, borrowed; null: none has any.
+  // The copies of adapters for rows of steps, borrowed; null: no adapters.
   void use_adapters(const DeviceAdapters* adapters) { adapters_ = adapters; }
-  // The rows of an input that have an adapter, some of which has factors; brought there once a step.
+  // The rows of an input that have an adapter, at least one of them with factors; copied once per step.
   struct AdaptedRows {
     const device::LowRankRow* rows = nullptr;
     std::int64_t count = 0;
@@ -180,50 +181,49 @@ class DeviceOps {
   };
   AdaptedRows show_adapters(RowAdapters adapters, std::int64_t num_rows);
 
-  // Scratch for so many floats, which the next call for the same one may overwrite. rows: inputs of products,
-  // or rows that move. products: what a function is applied to. rounded: inputs in bf16. heads: queries, keys
+  // Scratch for this many floats, which the next call for the same one may overwrite. rows: inputs of
+  // products, or rows that move. products: input of a function. rounded: inputs in bf16. heads: queries, keys
   // and values. partial: splits of attention. attended: its output in bfloat16. low_rank: rows times A.
   enum class Scratch : std::uint8_t { rows, products, rounded, heads, partial, attended, low_rank, count };
   float* scratch(Scratch which, std::int64_t floats);
   // kTickets counters for blocks of one launch (device/kernels/tickets.cuh), all 0 between launches. Null:
-  // there is no memory, and the error is kept.
+  // out of memory; the error is kept.
   std::uint32_t* tickets();
   static constexpr std::int64_t kTickets = 1 << 14;
   std::int64_t scratch_floats(Scratch which) const {
     return scratch_[static_cast<std::size_t>(which)].count();
   }
-  // Takes the scratch of a model whose weights are there ahead. Floats of a row: where it is normed or moved,
-  // of heads that are copied, and of what attention gives.
+  // Reserves the scratch for a model whose weights are loaded. Floats per row: for norms and moves, for heads
+  // that are copied, and for the output of attention.
   struct Widths {
     std::int64_t rows = 0, heads = 0, attended = 0;
   };
   Status reserve(std::int64_t max_rows, const Widths& widths, std::int64_t partial_floats);
-  // All memory that ops may write, but for the cache and what their callers own.
+  // All memory that ops may write, except for the cache and the callers' memory.
   std::vector<std::span<std::byte>> written() const;
-  // Widths of a matrix that is placed, for reserve().
+  // Records the widths of a placed matrix, for reserve().
   void note_matrix(std::int64_t input, std::int64_t products) {
     widest_input_ = std::max(widest_input_, input);
     widest_products_ = std::max(widest_products_, products);
   }
 
-  // The output of the last norm on the way into a product, which others may read, too, until the rows that it
-  // was made of change.
+  // The output of the last norm before a product, which other products may read until its input rows change.
   const float* find_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_normed(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
-  // The same of the rows that lie in Scratch::rounded, in slabs.
+  // Likewise for the rounded rows in Scratch::rounded, in slabs.
   const std::uint16_t* find_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k) const;
   void keep_rounded(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
-  // Attention's output for `next`, which alone reads it, was made in Scratch::attended and nowhere else.
+  // Attention's output for the next product, its only reader, was written to Scratch::attended only.
   void keep_attended(const LinearInput& output, std::int64_t num_rows, std::int64_t k);
   const std::uint16_t* take_attended(const LinearInput& input, std::int64_t num_rows, std::int64_t k);
-  // Ops say what they wrote.
+  // Called by ops with the memory that they wrote.
   void wrote(const Buffer& y, std::int64_t num_rows);
 
   // Heads whose norms, rotation and scale are left to the kernel that writes their keys and values.
   void finish_later(const AttentionInputArgs& heads) { unfinished_ = heads; }
   std::optional<AttentionInputArgs> take_unfinished() { return std::exchange(unfinished_, std::nullopt); }
 
-  // The first error is kept.
+  // Keeps the first error.
   void keep(const Status& status) {
     if (status_.ok()) status_ = status;
   }
@@ -240,7 +240,7 @@ class DeviceOps {
   }
 
  private:
-  // Matrices of one shape, one behind the other.
+  // Matrices of one shape, contiguous.
   struct Series {
     std::byte* weights = nullptr;
     float* biases = nullptr;
@@ -264,14 +264,14 @@ class DeviceOps {
   device::KernelLaunches launches_;
   device::LayerLaunches layers_;
   std::vector<device::DeviceArray<std::byte>> arrays_;
-  std::vector<std::span<std::byte>> written_;  // those of arrays_ that are not constant
+  std::vector<std::span<std::byte>> written_;  // the arrays that are not constant
   std::array<device::DeviceArray<float>, static_cast<std::size_t>(Scratch::count)> scratch_;
   device::DeviceArray<std::uint32_t> tickets_;
   ThreadPool* pool_ = nullptr;
-  std::unique_ptr<WeightUpload> upload_;  // after the arrays that it writes
+  std::unique_ptr<WeightUpload> upload_;  // after the arrays to which it writes
   std::int64_t bytes_ = 0, widest_input_ = 0, widest_products_ = 0;
   std::array<Series, 2> series_;
-  Series* next_ = nullptr;  // the series of the next matrix, or none
+  Series* next_ = nullptr;  // the series of the next matrix, or null
   std::vector<std::pair<const std::byte*, device::Element>> tables_;
   std::span<const std::byte> image_;
   const std::byte* image_there_ = nullptr;
@@ -285,7 +285,7 @@ class DeviceOps {
   std::vector<std::pair<const StateSequence*, States>> shown_states_;
   const DeviceAdapters* adapters_ = nullptr;
   std::vector<std::pair<std::vector<const AdapterFactors*>, AdaptedRows>>
-      shown_adapters_;  // by those of rows
+      shown_adapters_;  // by the adapters of the rows
   struct Normed {
     LinearInput input;
     std::int64_t num_rows = 0, k = 0;
@@ -293,7 +293,7 @@ class DeviceOps {
     bool was_made_of(const float* first, const float* end) const;
   };
   std::optional<Normed> normed_, rounded_,
-      attended_;  // how the scratch of these names was made (rows: normed)
+      attended_;  // the contents of the scratch of these names (rows: normed)
   std::optional<AttentionInputArgs> unfinished_;
   Status status_;
 };

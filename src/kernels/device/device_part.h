@@ -1,5 +1,5 @@
 #pragma once
-// DevicePart: rows of a matrix on a device that have one element type.
+// DevicePart: rows of a matrix on a device with one element type.
 #include <cstddef>
 #include <cstdint>
 

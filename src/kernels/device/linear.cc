@@ -1,5 +1,5 @@
-// Products of matrices: the kernels by tiles where a matrix and its output's place are made for them, else
-// the plain ones. The choice is a matter of the model alone: no bit depends on the number of rows.
+// Matrix products: the kernels by tiles if they support a matrix and the address of its output; otherwise the
+// plain ones. The choice depends only on the model: no bit depends on the number of rows.
 #include <algorithm>
 #include <array>
 
@@ -22,8 +22,8 @@ std::uint16_t* scratch_for_rounded(DeviceOps& ops, std::int64_t num_rows, std::i
   return reinterpret_cast<std::uint16_t*>(ops.scratch(DeviceOps::Scratch::rounded, (elements + 1) / 2));
 }
 
-// Whether inputs become 8-bit floats, as the folder's scheme says, where there is a product of such for it:
-// scales of rows beside those of rows, and of groups, or one of all, beside those of blocks.
+// True if inputs become 8-bit floats, as the folder's scheme says, and a product exists for them: scales of
+// rows with scales of rows, and of groups, or one for all, with those of blocks.
 bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& weight) {
   const LinearArithmetic& inputs = weight.arithmetic;
   if (ops.options().products != MatrixProducts::w8a8 || inputs.number != InputNumber::e4m3) return false;
@@ -37,7 +37,7 @@ bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& weight) {
          ((of_groups || inputs.scales == InputScale::fixed) && all(Element::fp8_blocks));
 }
 
-// Whether the device's library takes a product, of as many of its parts as are bf16.
+// True if the device's library computes a product, for those of its parts that are bf16.
 bool is_by_library(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
   const MatrixProducts products = ops.options().products;
   return products == MatrixProducts::library ||
@@ -45,7 +45,7 @@ bool is_by_library(const DeviceOps& ops, const PackedLinear::Storage& weight, st
           weight.device.front().element == Element::bf16);
 }
 
-// Whether products of more than a few rows take all of a matrix's parts by tiles, which read x in bfloat16.
+// True if products of more than a few rows take all of a matrix's parts by tiles, which read x in bfloat16.
 bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
   return ops.options().rounds() && !is_by_library(ops, weight, num_rows) && !takes_float8(ops, weight) &&
          num_rows > device::KernelLaunches::few_rows() &&
@@ -54,7 +54,7 @@ bool is_by_tiles(const DeviceOps& ops, const PackedLinear::Storage& weight, std:
          });
 }
 
-// Rows of a product by tiles, in slabs: the norm or a launch of its own rounds them.
+// Rows for a product by tiles, in slabs: rounded by the norm or by a separate launch.
 const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows,
                                   std::int64_t k) {
   if (const std::uint16_t* const rounded = ops.take_attended(input, num_rows, k)) return rounded;
@@ -83,7 +83,7 @@ const std::uint16_t* rounded_rows(DeviceOps& ops, const LinearInput& input, std:
   return out;
 }
 
-// Scratch for rows of `width` in slabs, with zeros behind their ends.
+// Scratch for rows of `width` in slabs, with zeros beyond their ends.
 std::uint16_t* scratch_for_slabs(DeviceOps& ops, DeviceOps::Scratch which, std::int64_t num_rows,
                                  std::int64_t width) {
   const std::int64_t floats = device::slab_width(i32(width)) / 2;
@@ -93,7 +93,7 @@ std::uint16_t* scratch_for_slabs(DeviceOps& ops, DeviceOps::Scratch which, std::
   return reinterpret_cast<std::uint16_t*>(scratch);
 }
 
-// y = (accumulate: y +) x W^T of a part, without x.
+// y = (accumulate: y +) x W^T of a part; x is not set.
 device::LinearArgs args_of(const DevicePart& part, std::int64_t k, std::int64_t num_rows, float* y,
                            std::int64_t stride, bool accumulate) {
   return {.weight = part.weight,
@@ -106,7 +106,7 @@ device::LinearArgs args_of(const DevicePart& part, std::int64_t k, std::int64_t 
           .stride = i32(stride)};
 }
 
-// y [num_rows, columns of the parts] = (accumulate: y +) x W^T, of rows that are made for it.
+// y [num_rows, columns of the parts] = (accumulate: y +) x W^T, for rows prepared for it.
 void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const std::uint16_t* rounded,
                       std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
   const bool float8 = takes_float8(ops, weight);
@@ -119,7 +119,7 @@ void rounded_products(DeviceOps& ops, const PackedLinear::Storage& weight, const
   }
 }
 
-// Rows of products that takes_float8(): `x` of them, with what they are made of.
+// Rows for products that takes_float8(): their `x`, computed from `rows`.
 const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
                                  device::QuantizeRowsArgs rows) {
   const Element element = weight.device.front().element;
@@ -151,8 +151,8 @@ const std::uint16_t* float8_rows(DeviceOps& ops, const PackedLinear::Storage& we
                       .function = {}});
 }
 
-// The same of rows as they are, by whatever kernel each part takes. False: there is no memory, and ops has
-// the error.
+// Likewise for unprepared rows, by the kernel that each part supports. False: out of memory; ops has the
+// error.
 bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
               std::int64_t num_rows, float* y, std::int64_t stride, bool accumulate) {
   if (const bool float8 = takes_float8(ops, weight); float8 || is_by_tiles(ops, weight, num_rows)) {
@@ -194,7 +194,7 @@ bool products(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearI
   return true;
 }
 
-// The place of what a function is applied to: gated ones have scratch, others that of their result.
+// The buffer for a function's input: scratch if gated, otherwise that of the result.
 float* function_input(DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows,
                       const Buffer& y) {
   if (weight.form != LinearForm::gated) return floats(y);
@@ -227,7 +227,7 @@ bool aligned_input(const LinearInput& input, std::int64_t num_rows, std::int64_t
   return aligned(input.x, 16) && (input.stride == k || num_rows == 1);
 }
 
-// Whether a product of few rows can be one launch, whatever its matrices' types.
+// True if a product of few rows can be one launch, whatever its matrices' types.
 bool is_few(const DeviceOps& ops, const PackedLinear::Storage& weight, std::int64_t num_rows) {
   return ops.options().rounds() && !is_by_library(ops, weight, num_rows) && !takes_float8(ops, weight) &&
          num_rows <= device::KernelLaunches::few_rows() && std::ssize(weight.device) <= device::kMostParts &&
@@ -272,7 +272,7 @@ void few(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput&
   ops.keep(ops.launches().linear_few(std::span(matrices).first(weight.device.size()), args));
 }
 
-// Rows between gated matrices and the next, where one launch makes them; else null.
+// The rows between gated matrices and the next product, if one launch computes them; otherwise null.
 const std::uint16_t* gated_rows(DeviceOps& ops, const PackedLinear::Storage& weight, Activation activation,
                                 const LinearInput& input, std::int64_t num_rows) {
   const DevicePart& part = weight.device.front();
@@ -341,7 +341,7 @@ void linear(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInp
   ops.wrote(y, num_rows);
 }
 
-// Rows between products by tiles are rounded, or quantised, as the function makes them.
+// Rows between products by tiles are rounded, or quantised, by the function's kernel.
 void linear_pair(DeviceOps& ops, const PackedLinear::Storage& first, Activation activation,
                  const PackedLinear::Storage& second, const LinearInput& input, std::int64_t num_rows,
                  const Buffer& between, const Buffer& y, bool accumulate) {

@@ -1,5 +1,5 @@
-// Adapters' addends of products (kernels/low_rank.h) on a device: two kernels behind each product of a matrix
-// for which any of its rows has factors.
+// Adapters' addends of products (kernels/low_rank.h) on a device: two kernels after each product of a matrix
+// for which any row has factors.
 #include <algorithm>
 
 #include "kernels/device/device_adapters.h"

@@ -1,4 +1,4 @@
-// A mixture's step: the choice, pairs of a row and an expert grouped by expert, their products, and the sums.
+// A mixture's step: the choice, pairs of a row and an expert sorted by expert, their products, and the sums.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ device::Score score_of(RouterScore score) {
 
 namespace {
 
-// Parts of the op's scratch, each so many floats of a row, in whole cache lines.
+// Parts of the op's scratch, in floats per row, in whole cache lines.
 struct MixtureWidths {
   explicit MixtureWidths(const MixtureArgs& args) {
     const PackedLinear::Storage& first = args.first.front().storage();
@@ -50,8 +50,8 @@ struct MixtureWidths {
   }
 
   std::int64_t outs, entered, inner, tiles, pairs;
-  std::int64_t whole = 0, sums = 0, all_sums = 0;  // on ranks
-  std::int64_t codes = 0;                          // inputs in 8-bit floats, where the scheme has such
+  std::int64_t whole = 0, sums = 0, all_sums = 0;  // for ranks
+  std::int64_t codes = 0;                          // inputs in 8-bit floats, if the scheme has them
 };
 
 struct MixtureScratch {
@@ -72,7 +72,7 @@ struct MixtureScratch {
   }
   float *outs, *entered, *inner, *weights;
   std::uint8_t* codes;
-  float *whole, *sums, *all_sums;  // all ranks' features; own columns of the rows' sums, and all of them
+  float *whole, *sums, *all_sums;  // all ranks' features; own columns of the rows' sums, and all columns
   std::int32_t *chosen, *slots;    // [row, choice]; pairs by expert
   device::TileOfPairs* tiles;
 };
@@ -122,8 +122,8 @@ void route(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, std::i
                                          .count = pairs}));
 }
 
-// Whether inputs become 8-bit floats, as the folder's scheme says: a scale that is fixed would be another one
-// for each expert; and where factors multiply inputs, they do so with scales, which has no use for a bound.
+// True if inputs become 8-bit floats, as the folder's scheme says. Not supported: a fixed scale, which would
+// differ for each expert; and, if factors multiply inputs, a bound, since factors multiply the scales.
 bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& experts, bool weighed) {
   const LinearArithmetic& inputs = experts.arithmetic;
   return ops.options().products == MatrixProducts::w8a8 && ops.options().rounds() &&
@@ -134,7 +134,7 @@ bool takes_float8(const DeviceOps& ops, const PackedLinear::Storage& experts, bo
          device::KernelLaunches::supports_product_tiles(device::Element::fp8_blocks, i32(experts.k));
 }
 
-// Makes such inputs of `rows` in `codes`, of a function of x where it has one, and lets `args` read them.
+// Writes such inputs of `rows` to `codes`, of a function of x if it has one, and sets `args` to read them.
 void quantize(DeviceOps& ops, const PackedLinear::Storage& experts, device::QuantizeRowsArgs rows,
               device::GroupedLinearArgs& args) {
   const LinearArithmetic& inputs = experts.arithmetic;
@@ -150,7 +150,7 @@ void quantize(DeviceOps& ops, const PackedLinear::Storage& experts, device::Quan
   args.blocks = rows.blocks;
 }
 
-// The products of pairs by their experts, whose matrices are one behind the other (continue_series()).
+// The products of pairs by their experts, whose matrices are contiguous (continue_series()).
 void multiply(DeviceOps& ops, std::span<const PackedLinear> experts, device::GroupedLinearArgs args) {
   const PackedLinear::Storage& first = experts.front().storage();
   CHECK(first.device.size() == 1);

@@ -1,5 +1,5 @@
 #pragma once
-// The ops of kernels/ on a device: launches into its stream. Each has the arguments of its header's op.
+// The ops of kernels/ on a device, as launches on its stream. Each has the arguments of the op in its header.
 #include "kernels/attention_input.h"
 #include "kernels/backend.h"
 #include "kernels/causal_conv.h"
@@ -62,12 +62,12 @@ void packed_rows(DeviceOps& ops, const PackedLinear::Storage& weight, std::span<
                  const Buffer& out, const EmbeddedIds& own);
 void latent_rows(DeviceOps& ops, const LatentRows& shape, std::int64_t num_rows, const Buffer& queries,
                  const Buffer& kept, const Buffer& out);
-// Scratch for an input that lies rounded, in slabs, where the product takes all of it by tiles, and that
-// needs no zeros behind its end; else null.
+// Scratch for an input in rounded form, in slabs, if the product takes all of it by tiles and it needs no
+// zeros beyond its end; otherwise null.
 std::uint16_t* scratch_for_attended(DeviceOps& ops, const PackedLinear::Storage& weight,
                                     std::int64_t num_rows);
-// Adapters' addends of a product: A x is made of the product's input when one is created, B (A x) is added to
-// its outputs behind it. Nothing, where no row has factors for the matrix.
+// Adapters' addends of a product: the constructor computes A x from the product's input; B (A x) is added to
+// its outputs afterwards. A no-op if no row has factors for the matrix.
 class AdapterAddends {
  public:
   AdapterAddends(DeviceOps& ops, const PackedLinear::Storage& weight, const LinearInput& input,
@@ -81,35 +81,36 @@ class AdapterAddends {
   std::int64_t count_ = 0;
   device::LowRankArgs args_;
 };
-// The rows that products read: `k` floats, one row directly behind the other, at multiples of 16 bytes; null
-// where there is no room for them, an error that `ops` keeps.
+// The rows that products read: `k` floats each, contiguous, at multiples of 16 bytes; null if out of memory,
+// with an error kept by `ops`.
 const float* input_rows(DeviceOps& ops, const LinearInput& input, std::int64_t num_rows, std::int64_t k);
 
 void finish_attention_input(DeviceOps& ops, const AttentionInputArgs& args);
 void paged_attention(DeviceOps& ops, const PagedAttentionArgs& args);
-// Whether prompts may go by warpgroups, which the device is to be asked for: check_bulk_attention().
+// True if prompts may use warpgroups, which must be tested on the device: check_bulk_attention().
 bool takes_bulk_attention(const DeviceOps::Options& options);
-// Whether layers with these heads attend by tiles over such a cache.
+// True if layers with these heads use attention by tiles over such a cache.
 bool attends_by_tiles(const DeviceOps::Options& options, DType cache, std::int32_t query_heads,
                       std::int32_t kv_heads, std::int32_t head_size);
 void causal_conv(DeviceOps& ops, const CausalConvArgs& args);
 void linear_attention(DeviceOps& ops, const LinearAttentionArgs& args);
 void selective_scan(DeviceOps& ops, const SelectiveScanArgs& args);
-// Floats of splits that are worth scratch: more rows are computed in several goes.
+// Maximum floats of splits held in scratch: more rows are computed in several rounds.
 inline constexpr std::int64_t kPartialFloats = std::int64_t{8} << 20;
 std::int64_t mixture_scratch(const MixtureArgs& args);
 Status mixture(DeviceOps& ops, const MixtureArgs& args, const Buffer& logits, const LinearInput& input,
                std::int64_t num_rows, const Buffer& scratch, bool accumulate, const Buffer& y);
 
-// Parts of ranks on several devices (models/decoder/rank_exchange.h), in windows. Rank r has columns [ends[r
-// - 1], ends[r]) of some rows: `all` gets the rows, on every rank or on rank 0 alone. `own` may lie in `all`.
+// Exchanges of ranks on several devices (models/decoder/rank_exchange.h), through windows. Rank r has columns
+// [ends[r - 1], ends[r]) of some rows: `all` receives the rows, on every rank or only on rank 0. `own` may be
+// part of `all`.
 enum class RankResult { of_all, of_first };
 void gather_columns(DeviceOps& ops, std::span<const std::int64_t> ends, std::int64_t num_rows,
                     const Buffer& own, const Buffer& all, RankResult result = RankResult::of_all);
-// x = the sum of every rank's x, in the order of ranks.
+// x = the sum of every rank's x, in rank order.
 void sum_ranks(DeviceOps& ops, RowShape shape, const Buffer& x);
 
-// The device's names of a function between matrices, and of a router's score.
+// The device's enumerators for a function between matrices, and for a router's score.
 device::Function function_of(Activation activation);
 device::Score score_of(RouterScore score);
 

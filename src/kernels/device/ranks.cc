@@ -1,5 +1,5 @@
-// Parts of rows that ranks on several devices have, brought together through windows, or by the device's own
-// library: some rows at a time, as many as a window has room for.
+// Exchanges parts of rows among ranks on several devices, through windows or by the device's own library: as
+// many rows at a time as fit into a window.
 #include <algorithm>
 
 #include "kernels/device/ops.h"
@@ -7,9 +7,9 @@
 namespace pagoda::device_ops {
 namespace {
 
-// The group from whose windows the parts of all ranks can be read, of which the widest has so many floats.
-// Through windows the ranks only meet. The library brings parts of one size, one behind the other: what it
-// brings into this rank's own memory lies as if each rank had a window, whose first half was never written.
+// The group from whose windows the parts of all ranks can be read; the widest part has `floats` floats. With
+// windows, the ranks only meet. The library gathers parts of equal size, contiguous: the result in this
+// rank's own memory is laid out as if each rank had a window whose first half was never written.
 device::RankGroup bring_parts(DeviceOps& ops, std::int64_t floats) {
   device::RankGroup group = ops.ranks().group;
   if (!ops.ranks().library) {
@@ -25,7 +25,7 @@ device::RankGroup bring_parts(DeviceOps& ops, std::int64_t floats) {
 }
 
 // Calls share(first, count) and take(first, count, group) for pieces of the rows whose widest part fits the
-// window; every rank comes to the same ones.
+// window; every rank uses the same pieces.
 template <class Share, class Take>
 void by_pieces(DeviceOps& ops, std::int64_t num_rows, std::int64_t widest, const Share& share,
                const Take& take) {

@@ -14,8 +14,8 @@ void row_op(DeviceOps& ops, RowShape shape, device::RowOpArgs args) {
   ops.wrote(Buffer::of(args.y.data, args.y.stride), shape.num_rows);
 }
 
-// A row's old place may be another row's new one: by scratch in between. Where all rows stay, as those of
-// decode do, there is nothing to do.
+// A row's old place may be another row's new place, so rows move through scratch. A no-op if all rows stay,
+// as in decode.
 void gather_rows(DeviceOps& ops, std::span<const std::int32_t> rows, std::int64_t width, const Buffer& x) {
   const std::int64_t count = std::ssize(rows);
   CHECK(x.stride == width);

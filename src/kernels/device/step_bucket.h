@@ -1,8 +1,8 @@
 #pragma once
-// StepBucket: what the launches of a decode step depend on, and nothing else: steps of one bucket make the
-// same launches with the same arguments, so that what was captured of one can be replayed for another. Each
-// row is a sequence's only one; rows behind those that there are are padding, which writes no keys and
-// values, no states, and chooses no experts.
+// StepBucket: everything on which the launches of a decode step depend: steps of one bucket make the same
+// launches with the same arguments, so that a captured step can be replayed for another. Each row is the only
+// one of its sequence. Further rows are padding, which writes no keys, values or states, and chooses no
+// experts.
 #include <compare>
 #include <cstdint>
 
@@ -10,8 +10,8 @@ namespace pagoda {
 
 struct StepBucket {
   std::int32_t rows = 0;    // with padding
-  std::int32_t splits = 0;  // as many as the longest context has (device::splits_of()), or more
-  bool alike = true;        // contexts are of about one length (KernelLaunches::walks())
+  std::int32_t splits = 0;  // at least the number of the longest context (device::splits_of())
+  bool alike = true;        // contexts have similar lengths (KernelLaunches::walks())
   auto operator<=>(const StepBucket&) const = default;
 };
 

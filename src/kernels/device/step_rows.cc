@@ -1,4 +1,5 @@
-// Brings to the device, once a step, all that ops read of its rows, sequences and states beside its image.
+// Copies to the device, once per step, everything that ops read about its rows, sequences and states except
+// for its image.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -71,7 +72,7 @@ DeviceOps::Sequences DeviceOps::show(std::span<const AttentionSequence> sequence
     std::fill_n(words.begin() + static_cast<std::ptrdiff_t>(first), count, table);
     std::fill_n(words.begin() + static_cast<std::ptrdiff_t>(num_rows + first), count,
                 static_cast<std::int32_t>(of_sequences.size()));
-    // Its place in the image says where all of its blocks are.
+    // Its offset in the image gives the location of all of its blocks.
     of_sequences.push_back({.first_row = sequence.query_start,
                             .num_rows = sequence.num_queries,
                             .context = sequence.context_len,
@@ -88,7 +89,7 @@ DeviceOps::Sequences DeviceOps::show(std::span<const AttentionSequence> sequence
 
 DeviceOps::AttentionRows DeviceOps::show_rows(std::span<const AttentionSequence> sequences,
                                               std::int32_t rows_of_tile) {
-  // A sequence with so few new tokens has the splits of its context computed side by side.
+  // A sequence with at most this many new tokens has the splits of its context computed in parallel.
   constexpr std::int32_t kFewTokens = 8;
   for (const auto& [rows_of, shown] : shown_rows_)
     if (rows_of == rows_of_tile || bucket_) return shown;
@@ -141,7 +142,7 @@ DeviceOps::AttentionRows DeviceOps::show_rows(std::span<const AttentionSequence>
   return shown;
 }
 
-// All layers' states at once. Pieces of the sequences come first, so that they lie at the same place in every
+// All layers' states at once. The pieces of sequences come first, so that they are at the same place in every
 // step of a bucket.
 DeviceOps::States DeviceOps::show(const LayerStates& states, std::int32_t piece) {
   const auto of_layer = [&](States shown) {
@@ -172,7 +173,7 @@ DeviceOps::States DeviceOps::show(const LayerStates& states, std::int32_t piece)
   }
   if (bucket_) {
     const auto count = static_cast<std::size_t>(bucket_->rows);
-    CHECK(stores.size() <= count);  // a row has one at most
+    CHECK(stores.size() <= count);  // a row has at most one
     rows.resize(count);
     stores.resize(count);
     pieces.resize(std::max(pieces.size(), count * static_cast<std::size_t>(states.num_pieces)));

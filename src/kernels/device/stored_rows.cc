@@ -23,19 +23,19 @@ using device::Quantized8;
 
 namespace {
 
-// float_to_bfloat16() without a call and a branch, so that many are made at once.
+// float_to_bfloat16() without a call and a branch, so that loops over it are vectorised.
 std::uint16_t rounded(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, nan = (bits >> 16) | 0x40u;
   return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : nearest);
 }
 
-// The bits of a bfloat16, widened and rounded again: a NaN is quiet then.
+// The bits of a bfloat16, as widened and rounded again: a NaN becomes quiet.
 std::uint16_t quiet(std::uint16_t bits) {
   return static_cast<std::uint16_t>(bits | ((bits & 0x7fffu) > 0x7f80u ? 0x40u : 0u));
 }
 
-// `make(i)` for each i, behind each other in memory that need not be aligned.
+// Writes `make(i)` for each i, contiguously to memory that need not be aligned.
 template <class T>
 void write_each(std::int64_t count, std::byte* out, auto make) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -86,7 +86,7 @@ void write_bfloat16(const TensorView& view, const std::byte* stored, std::byte* 
   }
 }
 
-// 32 weights whose file has 4 bits and float numbers of its own for them.
+// 32 weights stored in 4 bits with their own float numbers.
 Quantized4 four_bits(const TensorView& view, const std::byte* row, std::int64_t group) {
   const NibbleGroup nibbles = nibble_group(view.dtype, row, group);
   Quantized4 out{.scale = nibbles.scale, .minimum = nibbles.minimum, .codes = {}};
@@ -104,8 +104,8 @@ Quantized8 eight_bits(const std::byte* row, std::int64_t group) {
   return out;
 }
 
-// Bytes j of 16, each of weights j and 16 + j of 32, in the order of code_byte(): pairs of the first eight
-// and of the last in turns.
+// Reorders bytes j of 16, for weights j and 16 + j of 32, by code_byte(): alternating pairs of the first
+// eight and the last eight.
 void write_codes(const std::array<std::uint8_t, 16>& codes, std::uint8_t* out) {
   static_assert(device::code_byte(2) == 4 && device::code_byte(8) == 2 && device::code_byte(15) == 15);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -144,7 +144,8 @@ Quantized4K unit_of_q4_k(const std::byte* row, std::int64_t unit) {
   return unit_of_fours<Quantized4K>(block, block + 16, static_cast<int>(unit % 2));
 }
 
-// A byte of the file has the fifth bits of weight j of each 32, the block's first 32 in the lowest one.
+// A byte of the file has the fifth bits of weight j of each 32, with those of the block's first 32 in the
+// lowest bit.
 Quantized5K unit_of_q5_k(const std::byte* row, std::int64_t unit) {
   const auto* const block =
       reinterpret_cast<const std::uint8_t*>(row) + unit / 2 * dtype_info(DType::q5_k).block_bytes;
@@ -187,7 +188,7 @@ Quantized6K unit_of_q6_k(const std::byte* row, std::int64_t unit) {
 // 32 weights of DType::fp8 and their scale.
 constexpr std::int64_t kStoredFloats8 = 4 + 32;
 
-// Codes, then their scales. What fills the last ones up is zero.
+// Codes, then their scales, padded with zeros.
 void write_floats8(const std::byte* stored, std::int64_t columns, bool blocks, std::byte* out) {
   constexpr std::array<std::uint8_t, 32> kPlaces = [] {
     std::array<std::uint8_t, 32> from{};
@@ -206,7 +207,7 @@ void write_floats8(const std::byte* stored, std::int64_t columns, bool blocks, s
   }
 }
 
-// 32 codes in the order of float4_nibble(). code_of: that of weight i.
+// 32 codes in the order of float4_nibble(). code_of(i): the code of weight i.
 void write_codes4(std::byte* out, auto code_of) {
   std::array<std::uint8_t, 16> codes{};
   for (std::int32_t i = 0; i < 32; ++i) {
@@ -216,7 +217,7 @@ void write_codes4(std::byte* out, auto code_of) {
   std::memcpy(out, codes.data(), codes.size());
 }
 
-// Codes, then their powers of two, filled up with zeros.
+// Codes, then their powers of two, padded with zeros.
 void write_floats4(const std::byte* stored, std::int64_t columns, std::byte* out) {
   constexpr std::int64_t kBlock = dtype_info(DType::mxfp4).block_bytes;
   const std::int64_t bytes = device::float4_row_bytes(static_cast<std::int32_t>(columns));
@@ -230,9 +231,9 @@ void write_floats4(const std::byte* stored, std::int64_t columns, std::byte* out
   }
 }
 
-// Codes, then their scales, filled up with zeros, then what is multiplied by: of DType::nvfp4, whose scales
-// have no sign, or of DType::nvfp4_scaled, all of whose blocks in a row have the same two numbers. A row with
-// a scale that is no number is none.
+// Codes, then their scales, padded with zeros, then the row's factors: for DType::nvfp4, whose scales have no
+// sign, or DType::nvfp4_scaled, where all blocks of a row have the same two numbers. A row with a NaN scale
+// is NaN.
 void write_floats4_scaled(DType dtype, const std::byte* stored, std::int64_t columns, std::byte* out) {
   const bool of_file = dtype == DType::nvfp4;
   const DTypeInfo& info = dtype_info(dtype);
@@ -259,7 +260,7 @@ void write_floats4_scaled(DType dtype, const std::byte* stored, std::int64_t col
   std::memcpy(out + factors_at, &factors, sizeof factors);
 }
 
-// Whether each `groups` of 32 weights have the same scale: of the whole row, if 0.
+// True if each `groups` groups of 32 weights have the same scale; if 0, the whole row.
 bool share_scales(const TensorView& view, std::int64_t groups) {
   const std::int64_t row_groups = view.columns() / 32;
   for (std::int64_t row = 0; row < view.rows(); ++row) {

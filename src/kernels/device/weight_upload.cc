@@ -9,7 +9,7 @@
 namespace pagoda {
 namespace {
 
-constexpr std::int64_t kTile = 64 << 10;  // bytes that a thread makes at once
+constexpr std::int64_t kTile = 64 << 10;  // bytes that a thread converts at once
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Status WeightUpload::send_filled(std::byte* to, std::int64_t bytes, std::int64_t
     }
     const std::int64_t count = std::min(most, bytes - first);
     fill(first, count, stage.bytes());
-    // The other stage was copied meanwhile, and is written next.
+    // The other stage was copied in the meantime, and is written next.
     if (copying_) PAGODA_RETURN_IF_ERROR(device_.synchronize(stream_));
     copying_ = true;
     PAGODA_RETURN_IF_ERROR(
@@ -61,7 +61,7 @@ Status WeightUpload::send(std::byte* to, std::span<const std::byte> values) {
 
 Status WeightUpload::send_rows(std::span<const TensorView> views, device::Element element, std::byte* to) {
   const std::int64_t row_bytes = device::KernelLaunches::row_bytes(element, views.front().columns());
-  std::vector<std::int64_t> ends;  // each matrix's end in the rows of all
+  std::vector<std::int64_t> ends;  // each matrix's end in the stacked rows
   for (const TensorView& view : views) ends.push_back(view.rows() + (ends.empty() ? 0 : ends.back()));
   const auto write = [&](std::int64_t row, std::byte* out) {
     const auto at = static_cast<std::size_t>(std::ranges::upper_bound(ends, row) - ends.begin());
