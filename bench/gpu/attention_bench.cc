@@ -1,12 +1,12 @@
-// Microseconds of decode's attention of one layer over caches that lie in three ways, and of moving blocks to
-// the host and back by block size, as JSON lines (Fig. 18a and 19a of PagedAttention, SOSP'23):
+// Microseconds of decode attention of one layer over caches with three layouts, and of moving blocks to the
+// host and back by block size, as JSON lines (Fig. 18a and 19a of PagedAttention, SOSP'23):
 //   paged        blocks of 16 tokens, anywhere
-//   virtual      the same blocks, side by side in reserved addresses that pages are mapped behind
+//   virtual      the same blocks, adjacent in reserved addresses to which pages are mapped
 //   contiguous   a sequence's tokens in one piece of allocated memory: one block as long as the context
-// Then prefill's attention of prompts, in tiles of warps and of warpgroups, where the device has them, over
-// caches in bfloat16 and in 8-bit floats. In a build with PAGODA_CUDA_LIBRARIES also by FlashInfer, over the
-// same cache; its queries and results are in bfloat16, and flashinfer_off is the largest difference from
-// tiles, of the largest number. On the emulated device the numbers say nothing; it is there to rehearse.
+// Then prefill attention of prompts, in tiles of warps and of warpgroups, if the device has them, over caches
+// in bfloat16 and in 8-bit floats. A build with PAGODA_CUDA_LIBRARIES also runs FlashInfer over the same
+// cache, with queries and results in bfloat16; flashinfer_off: the largest difference from tiles, relative to
+// the largest number. On the emulated device (for rehearsals) times are meaningless.
 //   attention_bench cuda|emulated
 #include <algorithm>
 #include <bit>
@@ -28,9 +28,9 @@ namespace {
 
 struct Sizes {
   std::int32_t heads, kv_heads, head_size, layers, rounds;
-  std::vector<std::int32_t> rows, contexts, blocks;  // tokens of a block, for moves
+  std::vector<std::int32_t> rows, contexts, blocks;  // blocks: tokens per block, for moves
   std::int32_t moved_tokens;
-  std::vector<std::pair<std::int32_t, std::int32_t>> prompts;  // how many, of so many tokens each
+  std::vector<std::pair<std::int32_t, std::int32_t>> prompts;  // number of prompts, and tokens of each
 };
 const Sizes kGpu = {.heads = 32,
                     .kv_heads = 8,
@@ -69,7 +69,7 @@ class Bench {
   }
 
  private:
-  // Device memory that is given back at the end of a case.
+  // Device memory that is freed at the end of a case.
   Result<std::byte*> room(std::int64_t bytes) {
     auto memory = device_.allocate(static_cast<std::size_t>(bytes), "bench");
     if (memory) memory_.push_back(*memory);
@@ -90,7 +90,7 @@ class Bench {
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, bytes));
     return reinterpret_cast<const std::int32_t*>(*there);
   }
-  // Device memory with numbers from -1 to 1, in bfloat16 or f32.
+  // Device memory filled with numbers from -1 to 1, in bfloat16 or f32.
   Result<std::byte*> numbers(std::int64_t count, bool wide) {
     const std::int64_t bytes = count * (wide ? 4 : 2);
     auto host = pinned(bytes), there = room(bytes);
@@ -107,7 +107,7 @@ class Bench {
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(bytes)));
     return there;
   }
-  // The same in 8-bit floats below 2.
+  // Likewise in 8-bit floats below 2.
   Result<std::byte*> codes(std::int64_t count) {
     auto host = pinned(count), there = room(count);
     if (!host) return host.error();
@@ -117,7 +117,7 @@ class Bench {
     PAGODA_RETURN_IF_ERROR(device_.copy_in(stream_, *there, *host, static_cast<std::size_t>(count)));
     return there;
   }
-  // The same some of them, again and again.
+  // Fills the memory by repeating its first part.
   Status fill(std::byte* to, std::int64_t bytes) {
     const std::int64_t part = std::min(bytes, std::int64_t{1} << 20);
     auto some = numbers(part / 2, false);
@@ -158,7 +158,7 @@ class Bench {
   }
 
   // Arguments for `tokens` rows of each of `sequences`, from position `first` on, whose blocks of the cache
-  // lie one behind the other, or in any order.
+  // are in consecutive or random order.
   Result<AttentionArgs> args_of(std::byte* cache, std::int32_t block_size, bool in_any_order,
                                 std::int32_t sequences, std::int32_t first, std::int32_t tokens) {
     const std::int32_t width = (first + tokens + block_size - 1) / block_size;
@@ -191,7 +191,7 @@ class Bench {
   std::int64_t block_elements(std::int32_t block_size) const {
     return std::int64_t{2} * sizes_.kv_heads * sizes_.head_size * block_size;
   }
-  // Microseconds of a round, behind one that is not counted.
+  // Microseconds of a round, after one that is not counted.
   template <class Go>
   Result<double> timed(const Go& go) {
     return timed(go, [this] { return device_.synchronize(stream_); });
@@ -206,8 +206,8 @@ class Bench {
     return micros_since(clock_, start) / sizes_.rounds;
   }
 
-  // FlashInfer's part of a row, for the same rows: nothing where there is none. args.out has what tiles
-  // make of it; args.qkv is numbers().
+  // FlashInfer's part of the JSON row, for the same rows: empty without the library. args.out holds the
+  // results by tiles; args.qkv is numbers().
   Result<std::string> by_library(const AttentionArgs& args, std::int32_t sequences, std::int32_t context,
                                  bool prompt) {
     if (!has_libraries_) return std::string();
@@ -366,7 +366,7 @@ class Bench {
     return clear();
   }
 
-  // Blocks of all layers, a copy each, out and in again.
+  // Copies the blocks of all layers, one copy each, out and in again.
   Status moves(std::int32_t block_size) {
     const std::int64_t block =
         std::int64_t{2} * sizes_.layers * sizes_.kv_heads * sizes_.head_size * 2 * block_size;
@@ -397,7 +397,7 @@ class Bench {
   Device& device_;
   const Sizes& sizes_;
   const bool has_libraries_;
-  std::vector<std::int32_t> table_;  // args_of() leaves its own
+  std::vector<std::int32_t> table_;  // args_of() leaves its table here
   StreamId stream_{};
   SteadyClock clock_;
   std::vector<std::byte*> memory_, pinned_;

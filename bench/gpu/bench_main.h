@@ -1,6 +1,6 @@
 #pragma once
-// The frame of a device's bench: NAME cuda|emulated opens that device and runs the bench on it. Exit code 2:
-// wrong arguments; 1: an error, in one line.
+// The frame of a device benchmark: NAME cuda|emulated opens that device and runs the benchmark on it. Exit
+// code 2: wrong arguments; 1: an error, reported in one line.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace pagoda::device {
 
-// `more`: the words of the usage behind these; `wrong`: the arguments are not those. `run` gets the device,
-// which it may keep, and whether it is a GPU.
+// `more`: further words of the usage text; `wrong`: true if the arguments are wrong. `run` receives the
+// device, which it may keep, and whether it is a GPU.
 template <class Run>
 int bench_main(const char* name, const char* more, bool wrong, int argc, char** argv, const Run& run) {
   const std::string kind = argc > 1 ? argv[1] : "";

@@ -1,10 +1,9 @@
-// Measures a device's memory, as JSON: bytes a second of a copy inside of it, operations a second of a large
-// product of bfloat16 by its library (its peak, as far as that reaches it; null: there is no library), and
-// microseconds of each call of its virtual memory. On the emulated device the numbers say nothing; it is
-// there to rehearse.
-//   device_bench cuda|emulated [MIB]     copies of so much (default 1024; emulated 4)
-//   device_bench code                    the device code and the library of products that it would use, a
-//   line each
+// Measures a device's memory, as JSON: bytes per second of a copy within it, operations per second of a large
+// product of bfloat16 by its library (its peak, as far as that reaches it; null without the library), and
+// microseconds of each call of its virtual memory. On the emulated device (for rehearsals) times are
+// meaningless.
+//   device_bench cuda|emulated [MIB]     copies this much (default 1024; emulated 4)
+//   device_bench code                    the device code, and the library that it would use for products
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +21,7 @@ constexpr int kRounds = 8, kPages = 64;
 
 double seconds_since(const SteadyClock& clock, TimeNs start) { return to_seconds(clock.now() - start); }
 
-// The best of some rounds of a copy.
+// The best of several rounds of a copy.
 Result<double> copied_bytes_per_s(Device& device, std::size_t bytes) {
   auto stream = device.create_stream();
   if (!stream) return stream.error();
@@ -43,7 +42,7 @@ Result<double> copied_bytes_per_s(Device& device, std::size_t bytes) {
   return best;
 }
 
-// The best of some rounds of a product of square matrices; the library that is not there is said.
+// The best of several rounds of a product of square matrices; a missing library is reported.
 Result<double> product_flops(Device& device, std::int64_t size) {
   PAGODA_RETURN_IF_ERROR(device.open_products());
   auto stream = device.create_stream();
@@ -54,7 +53,7 @@ Result<double> product_flops(Device& device, std::int64_t size) {
     if (!made) return made.error();
     part = *made;
   }
-  // Numbers of all sizes: products of zeros take less power and run faster.
+  // Numbers of all magnitudes: products of zeros take less power and run faster.
   const std::size_t count = static_cast<std::size_t>(size * size);
   auto pinned = device.allocate_pinned(2 * count);
   if (!pinned) return pinned.error();
@@ -84,7 +83,7 @@ Result<double> product_flops(Device& device, std::int64_t size) {
   return best;
 }
 
-// Microseconds of a call, of kPages in a row.
+// Microseconds per call, for kPages calls in a row.
 Status mapping_costs(Device& device) {
   const std::size_t page = device.granule();
   auto space = device.reserve(kPages * page);

@@ -1,14 +1,13 @@
 // Microseconds of products of one matrix, as JSON lines: y = x [rows, k] * weights [n, k], by the plain
-// kernel, by tiles and by the device's library (bfloat16 alone; left out where there is none); of up to 16
-// rows also by the other of the two forms for few rows (few_us, several_us). Weights are so many copies that
-// no cache has them. bytes_per_s: of weights that tiles read; flops: of tiles. In a build with
-// PAGODA_CUDA_LIBRARIES also by CUTLASS, whose best kernel is named: bfloat16, and e4m3 by e4m3 where ours
-// has inputs of bfloat16; its inputs are there already, while library_us has their rounding. cutlass_off: the
-// largest difference from tiles, of the largest number (bfloat16; some of y). On the emulated device the
-// numbers say nothing; it is there to rehearse.
-//   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: those alone
-//   products_bench choices                            the sizes of choices.def that it was built with, as
-//   JSON
+// kernel, by tiles and by the device's library (bfloat16 only; left out without the library); for up to 16
+// rows also by both forms for few rows (few_us, several_us). Enough copies of the weights are used that no
+// cache holds them. bytes_per_s: weights read by tiles; flops: by tiles. A build with PAGODA_CUDA_LIBRARIES
+// also runs CUTLASS and names its best kernel: bfloat16, and e4m3 by e4m3 where ours has inputs of bfloat16.
+// Its inputs are prepared in advance, while library_us includes their rounding. cutlass_off: the largest
+// difference from tiles, relative to the largest number (bfloat16; part of y). On the emulated device (for
+// rehearsals) times are meaningless.
+//   products_bench cuda|emulated [ROWS [WEIGHTS]]     1,16 q4_k,q6_k: only these
+//   products_bench choices                            the sizes of choices.def in this build, as JSON
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -33,10 +32,10 @@ namespace {
 struct Sizes {
   std::vector<std::pair<std::int32_t, std::int32_t>> matrices;  // n, k
   std::vector<std::int32_t> rows;
-  std::int64_t bytes_of_weights, plain_flops;  // all copies; the most that the plain kernel is asked for
-  double seconds;                              // aim for a timing
+  std::int64_t bytes_of_weights, plain_flops;  // bytes of all copies; the limit for the plain kernel
+  double seconds;                              // target duration of a measurement
 };
-// Llama 3 8B's: queries, keys and values; output; gate and up; down; head.
+// The matrices of Llama 3 8B: queries, keys and values; output; gate and up; down; head.
 const Sizes kGpu = {{{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}},
                     {1, 2, 4, 8, 16, 32, 64, 128, 256, 2048},
                     std::int64_t{512} << 20,
@@ -47,10 +46,10 @@ const Sizes kRehearsal = {{{72, 128}}, {1, 17}, 1 << 16, 1 << 30, 0};
 struct Kind {
   const char* name;
   Element element;
-  std::int64_t unit, unit_bytes;     // weights that lie together, and their bytes; 0: a row
-  std::int64_t numbers_at, numbers;  // in those: where floats begin, and how many
+  std::int64_t unit, unit_bytes;     // weights stored together, and their bytes; 0: a row
+  std::int64_t numbers_at, numbers;  // within those: offset and number of floats
 
-  // The same where what lies together is a row of k weights.
+  // Likewise if a row of k weights is stored together.
   Kind of_rows(std::int32_t k) const {
     if (unit > 0) return *this;
     const std::int64_t bytes = KernelLaunches::row_bytes(element, k);
@@ -80,10 +79,10 @@ constexpr std::int64_t kPart = std::int64_t{16} << 20;
 
 class Bench {
  public:
-  // `kinds`: names of weights; none: all.
+  // `kinds`: names of weight types; empty: all.
   Bench(Device& device, const Sizes& sizes, std::vector<std::string> kinds)
       : device_(device), sizes_(sizes), kinds_(std::move(kinds)) {}
-  // Beside those of libraries, where the build has them: on a GPU.
+  // Adds the kernels of libraries, if the build has them; for a GPU.
   void add_libraries() { peers_ = cutlass_products(); }
 
   Status run() {
@@ -99,8 +98,7 @@ class Bench {
   }
 
  private:
-  // Random, as zeros take less power: numbers below 2, or codes with a scale of 0.01. A part, again and
-  // again.
+  // Random, since zeros take less power: numbers below 2, or codes with a scale of 0.01. Repeats one part.
   Status fill(std::byte* to, std::int64_t bytes, const Kind& kind) {
     const std::int64_t part = std::min(bytes, kPart / kind.unit_bytes * kind.unit_bytes);
     auto host = device_.allocate_pinned(static_cast<std::size_t>(part));
@@ -137,7 +135,7 @@ class Bench {
       for (std::int64_t i = 0; i < count; ++i) PAGODA_RETURN_IF_ERROR(go(i % copies));
       PAGODA_RETURN_IF_ERROR(wait());
       const double seconds = to_seconds(clock_.now() - start) / static_cast<double>(count);
-      if (round == 0)  // the first loads the kernel
+      if (round == 0)  // the first round loads the kernel
         count = std::clamp<std::int64_t>(static_cast<std::int64_t>(sizes_.seconds / 3 / seconds), 1, 100);
       else
         best = best == 0 ? seconds : std::min(best, seconds);
@@ -242,7 +240,7 @@ class Bench {
     return ok_status();
   }
 
-  // A kernel that cannot multiply these is left out.
+  // A kernel that does not support these sizes is left out.
   Status by_libraries(const Kind& kind, const LinearArgs& args, const std::vector<std::byte*>& rooms,
                       std::int64_t stride, std::int64_t copies) {
     double best = 0;
@@ -300,7 +298,7 @@ class Bench {
     return ok_status();
   }
 
-  // Some of y.
+  // Reads a part of y.
   Status read(const LinearArgs& args, std::vector<float>& to) {
     to.resize(static_cast<std::size_t>(std::min<std::int64_t>(std::int64_t{args.rows} * args.n, 1 << 16)));
     const std::size_t bytes = to.size() * sizeof(float);

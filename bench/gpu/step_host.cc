@@ -1,6 +1,6 @@
-// How long the host works for a decode step, with a device that does nothing and is done at once: the
-// runner's part alone (check, lay out, copy into pinned memory, launch, take draws), in JSON lines by numbers
-// of sequences. No GPU, and no numbers: what is drawn is nonsense.
+// Measures the host's work for a decode step, with a device that does nothing and completes at once: only the
+// runner's part (check, lay out, copy into pinned memory, launch, take draws), in JSON lines by number of
+// sequences. Needs no GPU. Nothing is computed, so the drawn tokens are meaningless.
 //   step_host MODEL [CONTEXT]
 #include <algorithm>
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int32_t kBlock = 16, kSteps = 400, kWarmup = 20;
 
-// Counts what it is asked for. A graph is one launch.
+// Counts the calls made to it. A graph is one launch.
 class IdleDevice final : public device::Device {
  public:
   struct Calls {

@@ -1,10 +1,10 @@
-// The time of a step and of each of its kernels, as JSON lines. The step: SEQUENCES sequences that decode a
-// token behind CONTEXT others, beside PROMPTS prompts of LENGTH tokens; either may be 0. First a line of the
-// whole step, without graphs and without events: its time, the host's own part of it, and what the host asks
-// of the device; then, of the same step with events around its launches, a line a kernel, the longest first.
-// Events slow a step down by some microseconds a launch: shares are what they show, and idle_us, the step's
-// time less that of all kernels, is too small by as much. On the emulated device all times say nothing; it is
-// there to rehearse.
+// The time of a step and of each of its kernels, as JSON lines. In the step, SEQUENCES sequences decode a
+// token after CONTEXT others, together with PROMPTS prompts of LENGTH tokens; either may be 0. The first line
+// is for the whole step, without graphs and events: its time, the host's part of it, and the host's calls to
+// the device. Then follows, for the same step with events around its launches, one line per kernel, the
+// longest first. Events slow a step down by some microseconds per launch: they show shares, and idle_us, the
+// step's time minus that of all kernels, is too small by as much. On the emulated device (for rehearsals)
+// times are meaningless.
 //   step_profile cuda|emulated MODEL [SEQUENCES [CONTEXT [PROMPTS [LENGTH]]]]
 #include <algorithm>
 #include <cstdio>
@@ -83,7 +83,7 @@ class Profile {
         std::max(shape_.sequences > 0 ? shape_.context + 2 * kSteps + 3 : 0, shape_.length + 1);
     return (longest + kBlock - 1) / kBlock;
   }
-  // Prompts of a step that brings contexts into the cache.
+  // Number of prompts per step while contexts are written to the cache.
   std::size_t at_once(const RunnerOptions& options) const {
     const std::int32_t longest = std::max(shape_.context, shape_.length);
     return index(std::max(1, options.max_num_batched_tokens / longest));
@@ -114,8 +114,8 @@ class Profile {
 
   Status whole_step(DeviceModelRunner& runner) { return step(runner, 0, tokens_.size(), false); }
 
-  // Each of these sequences has a draw, behind all of its tokens from the first on; or, where it decodes,
-  // behind the last one, and the next step has another.
+  // Each of these sequences has a draw, after all of its tokens from the first on; or, if it decodes, after
+  // the last one, and the next step has another.
   Status step(DeviceModelRunner& runner, std::size_t first, std::size_t end, bool whole) {
     std::vector<std::vector<BlockId>> tables(end - first);
     ScheduledBatch batch;

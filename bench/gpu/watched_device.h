@@ -1,6 +1,6 @@
 #pragma once
-// WatchedDevice: a device with counts of what is asked of it, and the host's time in those calls. Everything
-// else is passed on. Threads: as of the device. Owner: who is measured; it owns the device.
+// WatchedDevice: a device that counts the calls made to it, and measures the host's time in them. All other
+// calls are passed on. Threads: as the device. Owner: the code that measures; it owns the device.
 #include <memory>
 #include <utility>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of CUDA's runtime that is freed with its owner, and its errors as Status.
+// Memory of the CUDA runtime that is freed with its owner, and CUDA errors as Status.
 #include <cuda_runtime_api.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ struct FreePinned {
 using CudaMemory = std::unique_ptr<void, FreeCuda>;
 using PinnedMemory = std::unique_ptr<void, FreePinned>;
 
-// Null for no bytes, and where there is no memory.
+// Null for zero bytes, and if out of memory.
 inline CudaMemory cuda_memory(std::size_t bytes) {
   void* memory = nullptr;
   return CudaMemory(bytes > 0 && cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr);

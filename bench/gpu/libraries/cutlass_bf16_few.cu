@@ -1,4 +1,4 @@
-// Products in bfloat16, of few rows.
+// Products of few rows in bfloat16.
 #include "cutlass_product.cuh"
 
 namespace pagoda::device {

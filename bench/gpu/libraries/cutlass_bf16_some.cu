@@ -1,4 +1,4 @@
-// Products in bfloat16, of some tens or hundreds of rows.
+// Products of some tens or hundreds of rows in bfloat16.
 #include "cutlass_product.cuh"
 
 namespace pagoda::device {

@@ -1,4 +1,4 @@
-// Products of e4m3 by e4m3 with a scale for each 128 of a row of x, and for each 128 x 128 of the weights.
+// Products of e4m3 by e4m3 with one scale per 128 elements of a row of x, and per 128 x 128 of the weights.
 #include <cutlass/detail/blockwise_scale_layout.hpp>
 
 #include "cutlass_product.cuh"

@@ -1,4 +1,4 @@
-// Products of e4m3 by e4m3 without scales, of few rows.
+// Products of few rows of e4m3 by e4m3 without scales.
 #include "cutlass_product.cuh"
 
 namespace pagoda::device {

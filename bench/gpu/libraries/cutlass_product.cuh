@@ -1,6 +1,6 @@
 #pragma once
-// A product by CUTLASS's kernels for Hopper, by persistent tiles, whose order along k is fixed: y^T where
-// kSwapped, so that few rows are the narrow side of a tile.
+// A product by CUTLASS's kernels for Hopper, with persistent tiles and a fixed order along k. With kSwapped
+// it computes y^T, so that few rows are the narrow side of a tile.
 #include <cutlass/cutlass.h>
 #include <cutlass/gemm/device/gemm_universal_adapter.h>
 

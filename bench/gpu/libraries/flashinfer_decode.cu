@@ -1,4 +1,4 @@
-// Decode's attention by FlashInfer's kernel for CUDA cores and its planner.
+// Decode attention by FlashInfer's kernel for CUDA cores and its planner.
 #include <flashinfer/attention/decode.cuh>
 #include <flashinfer/attention/default_decode_params.cuh>
 #include <flashinfer/attention/scheduler.cuh>

@@ -1,4 +1,4 @@
-// Prompts' attention by FlashInfer's kernel for Hopper over a paged cache, and its planner.
+// Attention of prompts by FlashInfer's kernel for Hopper over a paged cache, and its planner.
 #include <flashinfer/attention/hopper/attention_updater.cuh>
 #include <flashinfer/attention/hopper/default_params.cuh>
 #include <flashinfer/attention/hopper/prefill_sm90.cuh>

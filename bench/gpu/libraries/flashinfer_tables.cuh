@@ -1,5 +1,5 @@
 #pragma once
-// Block tables and workspaces as FlashInfer's planners and kernels want them.
+// Block tables and workspaces in the form that FlashInfer's planners and kernels need.
 #include <exception>
 #include <vector>
 
@@ -14,7 +14,8 @@ inline constexpr std::size_t kFloatBytes = std::size_t{128} << 20, kNumberBytes 
 struct FlashInferTables {
   CudaMemory floats, numbers, indices;
   PinnedMemory pinned;
-  // A sequence's blocks begin at `starts` in `blocks`, which has one more; `last`: tokens in its last block.
+  // A sequence's blocks begin at `starts` in `blocks`; `starts` has one more entry. `last`: tokens in its
+  // last block.
   std::vector<std::int32_t> starts_here;
   std::int32_t *starts = nullptr, *last = nullptr, *blocks = nullptr;
 
@@ -44,7 +45,7 @@ struct FlashInferTables {
   }
 };
 
-// The library throws; that becomes the error.
+// Converts exceptions of the library to an error.
 template <class Launch>
 Planned planned(const LibraryAttention& args) {
   try {

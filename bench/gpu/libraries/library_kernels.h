@@ -1,10 +1,10 @@
 #pragma once
-// Kernels of other libraries, as peers of single kernels in the benches of this folder: products by CUTLASS
-// and attention by FlashInfer, for compute capability 9.0. Not in any program that serves: what they sum in
-// which order is theirs. Only in builds with -DPAGODA_CUDA_LIBRARIES=ON (script/cuda-libraries); in others
-// there are none. Compiled, and run on no GPU yet. All launches go into the default stream, which other
-// streams do not wait for: synchronize() between them. Memory is CUDA's. Sources: CUTLASS 4 (examples 48, 55
-// and 67), FlashInfer 0.7 (csrc/batch_decode.cu, batch_prefill_sm90.cu). Threads: one.
+// Kernels of other libraries, to compare single kernels with in the benchmarks of this folder: products by
+// CUTLASS and attention by FlashInfer, for compute capability 9.0. Not in any serving program: their order of
+// sums is their own. Only in builds with -DPAGODA_CUDA_LIBRARIES=ON (script/cuda-libraries); others have
+// none. Compiled, but not yet run on a GPU. All launches use the default stream, for which other streams do
+// not wait: call synchronize() in between. Memory is CUDA's. Sources: CUTLASS 4 (examples 48, 55 and 67),
+// FlashInfer 0.7 (csrc/batch_decode.cu, batch_prefill_sm90.cu). Threads: one.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace pagoda::device {
 
-// Planned: run() is the launch alone.
+// A planned call: run() only launches.
 class LibraryLaunch {
  public:
   virtual ~LibraryLaunch() = default;
@@ -36,8 +36,8 @@ struct ProductKernel {
 };
 
 // Attention of heads of 128 over blocks [2, kv_heads, block_size, 128] of bfloat16, which begin at multiples
-// of block_elements: decode of the last of `context` tokens of each sequence, or of all of them, causal. q,
-// in rows of q_stride elements; out [rows, heads, 128]; both bfloat16.
+// of block_elements: decode of the last of `context` tokens of each sequence, or of all of them, causal. q
+// has rows of q_stride elements; out is [rows, heads, 128]; both bfloat16.
 struct LibraryAttention {
   const void *q = nullptr, *cache = nullptr;
   void* out = nullptr;

@@ -1,4 +1,4 @@
-// Which kernels of CUTLASS there are.
+// The available kernels of CUTLASS.
 #include "library_kernels.h"
 
 namespace pagoda::device {
