@@ -274,8 +274,7 @@ struct FewChain {
     for (int i = first; i < behind; ++i) {
       copies_wait<kStages - 2>();
       __syncwarp();  // stage i + 1 has arrived, and all lanes have loaded stage i
-      ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // otherwise the load has no
-                                                                              // effect
+      ring.from = i + 1 < ring.stages ? ring.further(ring.from) : ring.from;  // otherwise a wasted load
       if (i + 1 < behind) x += 2 * kDepth;
       const unsigned char* const next_stage = ring.stage();
       of_rows.load(i);

@@ -229,8 +229,7 @@ struct RopeAndWriteArgs {
   std::int32_t num_query_heads = 0, rotary_size = 0;
   std::int32_t norm_stride = 0;  // from a head's weights to the next head's; 0: all heads share them
   std::int32_t centred = 0;      // the norm subtracts the mean first
-  std::int32_t norm_behind = 0;  // weights are applied after the rotation; the divisor of the norm stays the
-                                 // same
+  std::int32_t norm_behind = 0;  // weights after the rotation, which keeps the norm's divisor
   // Queries are scaled by 1 + query_temperature * ln(1 + floor((position + temperature_offset) /
   // temperature_positions)).
   float query_temperature = 0;
@@ -260,8 +259,7 @@ struct AttentionArgs {
   const float* sinks = nullptr;      // [query heads], or null: a score without a value
   const float* slopes = nullptr;     // [query heads], or null: the cost per token of distance (ALiBi)
   float* partial = nullptr;          // [launch's rows, query heads, splits, partial_line()]
-  std::uint32_t* tickets = nullptr;  // [launch's rows, KV heads], counting splits: 0 before and after a
-                                     // launch
+  std::uint32_t* tickets = nullptr;  // [launch's rows, KV heads], of splits: 0 before and after a launch
   const std::int32_t* tiles =
       nullptr;  // [tiles + 1], of attend_tiles: where each tile's rows begin in `rows`
   // [all rows, query heads * head_size]; if null, the result goes to `rounded`, to the nearest bfloat16, in

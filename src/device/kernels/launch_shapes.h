@@ -285,7 +285,7 @@ constexpr std::uint32_t bulk_attention_bytes(std::int32_t padded, bool eights = 
   return static_cast<std::uint32_t>(2 * padded * (kBulkAttentionRows + kSplitTokens * stages) +
                                     8 * (2 * stages + kBulkWarpgroups) + codes);
 }
-inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;
+inline constexpr std::int64_t kWalkBlocks = choices::walk_blocks;  // the minimum that keeps the device busy
 // The block that adds the splits of a row and KV head (attention.cuh): the number added at once, limited by
 // its shared memory. A head has the lines of these splits, and 12 bytes for each, and begins in other banks
 // than the next head. Blocks of the plain form have this memory for this purpose only.

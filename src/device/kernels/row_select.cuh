@@ -48,7 +48,7 @@ struct Larger {
   __device__ __forceinline__ Weight operator()(Weight a, Weight b) const { return a > b ? a : b; }
 };
 
-// Combines x of all threads; all threads receive the result. An empty x is 0.
+// Combines x of all threads; all threads receive the result. 0 is the neutral element of `both`.
 template <int count, class Join>
 __device__ __forceinline__ void join(Select& select, Weight (&x)[count], const Join& both) {
   static_assert(count <= kSelectSums);
