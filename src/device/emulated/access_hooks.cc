@@ -1,7 +1,7 @@
 // Functions that the compiler calls at every load and store of an emulated kernel. Kernel sources are
 // compiled with -fsanitize=thread, which calls a function for each access; those functions are defined here
 // instead of in a library, so that the sources stay plain CUDA C++. A build that itself uses
-// -fsanitize=thread already defines these names: there, kernels run unchecked (src/CMakeLists.txt). This file
+// -fsanitize=thread already defines these names: there, kernels run unchecked (../flags.cmake). This file
 // is compiled without hooks.
 #ifndef PAGODA_DEVICE_UNCHECKED
 #include "device/emulated/block_runner.h"
